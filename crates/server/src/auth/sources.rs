@@ -1,7 +1,8 @@
 //! Where clients come from for whom a password is hashed or a signature checked, and how many of them may wait.
 //!
 //! Both are slow, bcrypt on purpose, so a flood of one client must not keep the others from them. Each source has one
-//! call served at a time, and each network a few, so that a flood from all addresses of a network waits behind itself:
+//! call served at a time, and each network a few, and both may have a bounded number waiting. So a flood from all
+//! addresses of a network waits behind itself, and leaves places for other networks:
 //!
 //! ```text
 //! source A: a1 running, a2 a3 ... a1024 wait, a1025 refused
@@ -27,6 +28,10 @@ pub(crate) const MAX_WAITING: usize = 4_096;
 
 /// Sources that may have calls waiting.
 pub(crate) const MAX_SOURCES: usize = 4_096;
+
+/// Calls of one network that may wait or be served. The addresses of a network must not take the places of all sources:
+/// a single host may have 65,536 networks of 64 bits.
+pub(crate) const MAX_WAITING_PER_NETWORK: usize = MAX_WAITING / 4;
 
 /// Calls of one network that are served, or wait among those of all others: more than one, because a whole cluster of
 /// clients may be one network.
@@ -122,13 +127,14 @@ pub(super) struct WaitingCall {
 }
 
 impl Sources {
-    /// Counts a call, unless too many of its source wait.
+    /// Counts a call, unless too many of its source or its network wait.
     pub(super) fn enter(self: &Arc<Sources>, source: Source) -> Option<WaitingCall> {
         let mut waiting = self.waiting.lock();
         let count = waiting.by_source.count(source);
         let sources = waiting.by_source.0.len() + usize::from(count == 0);
         let share = (MAX_WAITING / sources).clamp(1, MAX_WAITING_PER_SOURCE);
-        if sources > MAX_SOURCES || count >= share {
+        let of_network = waiting.by_network.count(source.network());
+        if sources > MAX_SOURCES || count >= share || of_network >= MAX_WAITING_PER_NETWORK {
             return None;
         }
         let of_source = waiting.by_source.enter(source, 1);
@@ -194,12 +200,24 @@ mod tests {
     fn many_sources_have_fewer_calls_each_and_each_new_one_has_one() {
         let sources = Arc::<Sources>::default();
         let all: Vec<Source> =
-            (0..MAX_SOURCES as u32).map(|n| Source::of(IpAddr::V4((10 << 24 | n).into()))).collect();
+            (0..MAX_SOURCES as u32).map(|n| Source::of(IpAddr::V4((10 << 24 | n << 8).into()))).collect();
         let calls: Vec<_> = all.iter().map(|source| flood(&sources, *source)).collect();
         assert!(calls.iter().all(|calls| !calls.is_empty()), "each has one");
         let total: usize = calls.iter().map(Vec::len).sum();
         assert!(total <= 8 * MAX_WAITING, "{total} calls wait");
         assert!(sources.enter(source("192.0.2.1")).is_none(), "one source too many");
+    }
+
+    #[test]
+    fn a_network_leaves_places_for_others() {
+        let sources = Arc::<Sources>::default();
+        let of_network = |n: u32| source(&format!("2001:db8:1:{n:x}::1"));
+        let calls: Vec<WaitingCall> =
+            (0..2 * MAX_SOURCES as u32).filter_map(|n| sources.enter(of_network(n))).collect();
+        assert_eq!(calls.len(), MAX_WAITING_PER_NETWORK);
+        assert!(sources.enter(source("2001:db8:2::1")).is_some() && sources.enter(source("10.0.0.1")).is_some());
+        drop(calls);
+        assert!(sources.enter(of_network(0)).is_some());
     }
 
     #[test]
