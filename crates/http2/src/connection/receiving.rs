@@ -19,7 +19,7 @@
 use std::time::Duration;
 
 use super::state::{Connection, StreamGone};
-use super::stream::Stream;
+use super::stream::{Released, Stream};
 use crate::frame::ErrorCode;
 use crate::limits::{MAX_PAYLOAD_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES};
 
@@ -60,12 +60,11 @@ impl<T: Default> Connection<T> {
         let rest = if count == open.unread.len() { Vec::new() } else { open.unread.split_off(count) };
         let data = std::mem::replace(&mut open.unread, rest);
         let update = if open.has_ended { None } else { open.window.give_back(count) };
-        let returned = open.held.min(count);
-        let ended = open.end_hold(returned);
+        let released = open.release(open.held.min(count));
         if let Some(update) = update {
             self.push_window_update(stream, update);
         }
-        self.end_hold(stream, returned, ended);
+        self.released(stream, &released);
         Ok(data)
     }
 
@@ -85,27 +84,27 @@ impl<T: Default> Connection<T> {
     }
 
     /// The owner keeps so many bytes of the body that it has taken; the rest returns to the connection's window. When
-    /// it keeps none, the message for which room was reserved is whole.
+    /// it keeps none, the message for which room was reserved is whole. What it needed less than was reserved stays open
+    /// in the window of its stream, and what comes then counts for the connection.
     ///
     /// # Errors
     /// When the stream is gone.
     pub fn keep(&mut self, stream: u32, bytes: usize) -> Result<(), StreamGone> {
         let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
         if open.reserved == 0 || bytes == 0 {
-            let returned = open.held.saturating_sub(bytes + open.unread.len());
-            let ended = open.end_hold(returned);
-            self.end_hold(stream, returned, ended);
+            let released = open.release(open.held.saturating_sub(bytes + open.unread.len()));
+            self.released(stream, &released);
         }
         Ok(())
     }
 
-    /// Bytes of a stream are held no longer, and it has no room, or does not wait for it, any more.
-    fn end_hold(&mut self, stream: u32, returned: usize, (reserved, was_reserving): (usize, bool)) {
-        self.receiving.held -= returned;
+    /// A stream, which may be removed, has given up what it held.
+    fn released(&mut self, stream: u32, released: &Released) {
+        self.receiving.held -= released.bytes;
         self.receiving.incomplete.remove(&stream);
-        self.return_to_connection(returned);
-        if reserved > 0 || was_reserving {
-            self.receiving.reserved -= reserved;
+        self.return_to_connection(released.bytes);
+        if released.reserved > 0 || released.was_reserving {
+            self.receiving.reserved -= released.reserved;
             self.receiving.granted.remove(&stream);
             self.grant();
         }
@@ -219,9 +218,10 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// What a stream held that is removed.
-    pub(super) fn forget_received(&mut self, stream: u32, removed: &Stream<T>) {
-        self.end_hold(stream, removed.held, (removed.reserved, removed.is_reserving));
+    /// A stream was removed, with what it held.
+    pub(super) fn forget_received(&mut self, stream: u32, removed: &mut Stream<T>) {
+        let released = removed.release(removed.held);
+        self.released(stream, &released);
     }
 
     fn return_to_stream(&mut self, stream: u32, bytes: usize) {

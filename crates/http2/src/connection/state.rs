@@ -64,7 +64,7 @@ pub enum Event<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamGone;
 
-/// Bytes that a connection holds for its client.
+/// Bytes that a connection holds for its client, or has reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldBytes {
     /// Of answers.
@@ -294,7 +294,7 @@ impl<T: Default> Connection<T> {
 
     /// Removes a stream.
     pub(super) fn remove(&mut self, stream: u32) -> Option<Stream<T>> {
-        let removed = self.streams.remove(&stream)?;
+        let mut removed = self.streams.remove(&stream)?;
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
@@ -304,7 +304,7 @@ impl<T: Default> Connection<T> {
         self.blocked.drop_gone(streams);
         self.requests.remove(stream);
         self.queued -= removed.queued;
-        self.forget_received(stream, &removed);
+        self.forget_received(stream, &mut removed);
         self.close_if_drained();
         Some(removed)
     }
