@@ -86,7 +86,8 @@ impl TlsFiles {
             parameters: parameters.clone(),
         };
         let needs_authorities = settings.demands_certificates() || files.checks_acceptors();
-        files.system = (needs_authorities && files.trusted.is_none()).then(system_bundle);
+        files.system = (needs_authorities && files.trusted.is_none())
+            .then(|| system_bundle(&format!("{prefix}trusted-ca-file")));
         Ok(files)
     }
 
