@@ -48,6 +48,7 @@ pub use connection::{Connection, Event, HeldBytes, StreamGone};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
 pub use hpack::{Field, FieldSink, HpackDecoder, HpackEncoder, UndecodableBlock};
+pub use limits::MAX_RESERVED_BYTES;
 pub use output::Output;
 pub use settings::{HttpSettings, Keepalive};
 

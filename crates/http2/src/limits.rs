@@ -7,12 +7,13 @@ use std::time::Duration;
 pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: 256
-/// full windows of streams. A client that fills it has its newest incomplete request refused.
+/// full windows of streams. A window that was opened for a body stays as large as what the body did not need of it, so
+/// fewer streams may fill this one. A client that fills it has its newest incomplete request refused.
 pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
 /// Room for large messages that come at a time in one connection: eight of the largest requests that a member admits by
 /// default. Others wait with a full window each. A larger message comes alone.
-pub(crate) const MAX_RESERVED_BYTES: usize = 16 << 20;
+pub const MAX_RESERVED_BYTES: usize = 16 << 20;
 
 /// Time without DATA after which a message loses its room to those that wait for it: a client that stops in the middle
 /// of eight large messages must not stop all others of its connection, which may be those of other users.

@@ -152,7 +152,7 @@ impl StreamHandle {
         }
     }
 
-    /// The whole messages that have come. `Ok` with less than a message, if that is all: the client has ended its half.
+    /// The whole messages that have come, or the end of the client's half.
     pub(super) fn poll_messages<E>(
         &self,
         context: &Context<'_>,

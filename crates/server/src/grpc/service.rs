@@ -19,7 +19,7 @@ pub(crate) struct ConnectionSettings {
     pub(crate) max_message_bytes: usize,
     /// When silent clients are pinged, and when they are given up.
     pub(crate) keepalive: GrpcKeepalive,
-    /// What all connections hold.
+    /// What all connections hold or have reserved.
     pub(crate) memory: ClientMemory,
 }
 

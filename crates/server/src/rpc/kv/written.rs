@@ -41,9 +41,8 @@ pub(super) fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 }
 
 /// Answers a write once there is room for the answer, after the values that its reply names are read and damaged ones
-/// are repaired. Holds no pin, because
-/// the reply was made on another thread: a value that moved since is met as damage, and read again where it is now
-/// (`store::resolve`).
+/// are repaired. Holds no pin, because the reply was made on another thread: a value that moved since is met as damage,
+/// and read again where it is now (`store::resolve`).
 pub(super) async fn answer_write(
     node: &Node,
     call: &Call,
