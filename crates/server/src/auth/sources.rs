@@ -215,7 +215,9 @@ mod tests {
         let calls: Vec<WaitingCall> =
             (0..2 * MAX_SOURCES as u32).filter_map(|n| sources.enter(of_network(n))).collect();
         assert_eq!(calls.len(), MAX_WAITING_PER_NETWORK);
-        assert!(sources.enter(source("2001:db8:2::1")).is_some() && sources.enter(source("10.0.0.1")).is_some());
+        assert!(
+            sources.enter(source("2001:db8:2::1")).is_some() && sources.enter(source("10.0.0.1")).is_some()
+        );
         drop(calls);
         assert!(sources.enter(of_network(0)).is_some());
     }

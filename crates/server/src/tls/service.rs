@@ -36,8 +36,8 @@ pub(crate) fn service_client(security: &ServiceSecurity) -> Result<Arc<ClientCon
         false => {
             let flag = "discovery-cacert";
             let trusted = named(flag, &security.trusted_ca_file);
-            let roots =
-                trusted.map_or_else(|| system_bundle(flag).usable_authorities(), |file| file.authorities())?;
+            let roots = trusted
+                .map_or_else(|| system_bundle(flag).usable_authorities(), |file| file.authorities())?;
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
             Some(verifier.build().map_err(|error| unusable(&error))? as Arc<dyn ServerCertVerifier>)
         }

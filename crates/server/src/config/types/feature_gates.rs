@@ -171,7 +171,8 @@ mod tests {
     fn errors_are_etcds() {
         let error = |text| FeatureGates::parse(text).expect_err(text);
         assert!(
-            error("Nonsense=true").starts_with("unrecognized feature gate: Nonsense; expected one of AllAlpha, ")
+            error("Nonsense=true")
+                .starts_with("unrecognized feature gate: Nonsense; expected one of AllAlpha, ")
         );
         let missing = "missing bool value for LeaseCheckpoint; ";
         assert!(error("LeaseCheckpoint").starts_with(missing));
