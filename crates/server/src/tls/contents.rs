@@ -39,7 +39,7 @@ pub(crate) struct TlsContents {
     pub(crate) provider: Arc<CryptoProvider>,
     pub(crate) shown: Option<ShownCertificate>,
     pub(crate) shown_when_dialling: Option<ShownCertificate>,
-    /// None while a file of authorities or revocations is bad: then no one is.
+    /// None while a file of authorities or revocations is bad: then no one is trusted.
     pub(crate) trust: Option<TrustRules>,
 }
 

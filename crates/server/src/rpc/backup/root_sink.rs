@@ -28,7 +28,7 @@ pub(super) struct RootSink {
 }
 
 impl RootSink {
-    /// The responses of `call`, which is one of its user ([`crate::rpc::call::of_user`]).
+    /// The responses of `call`, which is one of its user ([`crate::rpc::call::bind_to_user`]).
     pub(super) fn new(sink: ResponseSink, node: Arc<Node>, call: Call) -> RootSink {
         RootSink { sink, node, call, checked: None }
     }

@@ -242,7 +242,7 @@ pub(super) async fn range_stream(
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
-    let call = call.of_caller(caller);
+    let call = call.bind_to_user(caller);
     Ok(Responses::of(|sink| async move {
         let _span = span;
         call::while_led(&node, &call, send_chunks(&node, &call, &request, &sink)).await
