@@ -22,8 +22,9 @@ pub(crate) const MAX_RESERVED_SILENCE: Duration = Duration::from_secs(10);
 /// Bytes of requests that wait to begin, because the client does not take the answers it has. Later ones are refused.
 pub(crate) const MAX_WAITING_REQUEST_BYTES: usize = 16 << 20;
 
-/// Bytes of answers that wait for windows, in all streams of a connection. Past it no usual request begins, and no usual
-/// answer is made: a client that takes its answers has far fewer, because each frame it takes makes room for another.
+/// Bytes of answers that wait for windows, in all streams of a connection. Past it no usual request begins, and no
+/// usual answer is made: a client that takes its answers has far fewer, because each frame it takes makes room for
+/// another.
 pub(crate) const MAX_QUEUED_BYTES: usize = 16 << 20;
 
 /// Streams that are looked at together when the client's initial window has grown.

@@ -1,5 +1,5 @@
-//! What the owner of connections chooses: how many streams a client may have, how it is pinged, and which requests begin
-//! in any case. What a client can make a connection keep has limits of its own, in `limits.rs`.
+//! What the owner of connections chooses: how many streams a client may have, how it is pinged, and which requests
+//! begin in any case. What a client can make a connection keep has limits of its own, in `limits.rs`.
 
 use std::time::Duration;
 

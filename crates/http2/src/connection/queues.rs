@@ -25,11 +25,11 @@ fn drop_gone_counted<E, S>(
     if queue.len() <= 2 * streams.len() + MAX_GONE_STREAMS {
         return counted;
     }
-    let (mut place, mut left) = (0, 0);
+    let (mut seen, mut left) = (0, 0);
     queue.retain(|entry| {
         let is_open = streams.contains_key(&number(entry));
-        left += usize::from(is_open && place < counted);
-        place += 1;
+        left += usize::from(is_open && seen < counted);
+        seen += 1;
         is_open
     });
     left

@@ -84,8 +84,8 @@ impl<T: Default> Connection<T> {
     }
 
     /// The owner keeps so many bytes of the body that it has taken; the rest returns to the connection's window. When
-    /// it keeps none, the message for which room was reserved is whole. What it needed less than was reserved stays open
-    /// in the window of its stream, and what comes then counts for the connection.
+    /// it keeps none, the message for which room was reserved is whole. What it needed less than was reserved stays
+    /// open in the window of its stream, and what comes then counts for the connection.
     ///
     /// # Errors
     /// When the stream is gone.

@@ -232,8 +232,8 @@ impl<T: Default> Connection<T> {
         self.queued < MAX_QUEUED_BYTES
     }
 
-    /// Bytes that the connection holds for its client, or has reserved: answers that it has not taken, and requests that
-    /// did not begin or are not complete.
+    /// Bytes that the connection holds for its client, or has reserved: answers that it has not taken, and requests
+    /// that did not begin or are not complete.
     pub fn held_bytes(&self) -> HeldBytes {
         let requests = self.requests.bytes() + self.receiving.held_bytes();
         HeldBytes { answers: self.queued + self.output.len(), requests }

@@ -12,8 +12,8 @@ use super::handle::StreamHandle;
 /// call must not write to it.
 const MAX_UNACCOUNTED_BYTES: u64 = 64 << 10;
 
-/// Bytes that all connections hold or have reserved: answers that wait for their clients, and requests that did not begin
-/// or are not complete. Of what is reserved nothing need have come.
+/// Bytes that all connections hold or have reserved: answers that wait for their clients, and requests that did not
+/// begin or are not complete. Of what is reserved nothing need have come.
 pub(crate) type ClientMemory = Arc<AtomicU64>;
 
 /// The part of one connection.

@@ -72,7 +72,8 @@ impl Call {
     }
 }
 
-/// The call as one of the user that it names; see [`Call::bind_to_user`]. While auth is disabled, the call is what it is.
+/// The call as one of the user that it names; see [`Call::bind_to_user`]. While auth is disabled, the call is what it
+/// is.
 ///
 /// # Errors
 /// Those of [`Node::identify`].

@@ -210,7 +210,7 @@ fn a_large_message_that_does_not_go_on_loses_its_room_to_others() {
         client.begun();
         assert_eq!(client.server.reserve(*stream, LARGE), Ok(true));
     }
-    // While nobody waits for it, they keep their room.
+    // While no other message waits for it, they keep their room.
     assert!(!client.server.settle(client.now));
     assert_eq!(client.server.deadline(), None);
     client.now += MAX_RESERVED_SILENCE;

@@ -44,8 +44,8 @@ pub(in crate::grpc) async fn decompressed(message: Bytes, max_bytes: usize) -> R
     job.await.unwrap_or_else(|_| Err(Failure::unexpected()))
 }
 
-/// The same for a message of which little is to be done: what is read is as limited as what comes of it, because a stream
-/// may have many empty parts.
+/// The same for a message of which little is to be done: what is read is as limited as what comes of it, because a
+/// stream may have many empty parts.
 fn decompressed_inline(message: &[u8], max_bytes: usize) -> Option<Result<Bytes, Failure>> {
     if message.len() > MAX_INLINE_BYTES {
         return None;

@@ -1,8 +1,8 @@
 //! Where a backup is sent, as long as its caller has the role root.
 //!
-//! A backup has all keys and the hashes of all passwords, and takes as long as its client likes. So its caller is checked
-//! for the role again whenever users or roles have changed, after the connection has made room and before the next
-//! part is sent:
+//! A backup has all keys and the hashes of all passwords, and takes as long as its client likes. So its caller is
+//! checked for the role again whenever users or roles have changed, after the connection has made room and before the
+//! next part is sent:
 //!
 //! ```text
 //! send part 1      auth revision 4, adm is root: sent

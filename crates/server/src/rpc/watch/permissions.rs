@@ -24,8 +24,8 @@ impl<'a> CallPermissions<'a> {
     /// That of a call which has no watches yet.
     ///
     /// # Errors
-    /// As [`Node::resolve_token`]: too many calls of its source wait for the check of their tokens. A token that is not valid
-    /// refuses watches, not the stream.
+    /// As [`Node::resolve_token`]: too many calls of its source wait for the check of their tokens. A token that is not
+    /// valid refuses watches, not the stream.
     pub(super) async fn new(node: &'a Node, call: &'a Call) -> Result<CallPermissions<'a>, Failure> {
         // Requests can look its token up at once from now on.
         if node.identify_now(&call.credentials).is_none() {
