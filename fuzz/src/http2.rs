@@ -6,13 +6,13 @@
 use std::io::IoSlice;
 use std::time::Duration;
 
-use http2::{Connection, Event, Field, HttpSettings, Keepalive, PREFACE};
+use http2::{Connection, Event, Field, HttpSettings, Keepalive, MAX_RESERVED_BYTES, PREFACE};
 
-/// More than the output of a connection has besides what was asked for.
+/// Upper bound of a connection's output beyond the answers.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
-/// What a connection reserves for large messages at a time.
-const MAX_RESERVED_BYTES: usize = 16 << 20;
+/// Bytes by which some messages are larger than what has come of them.
+const MISSING_BYTES: usize = 1 << 20;
 
 /// Receives the bytes.
 ///
@@ -29,7 +29,7 @@ fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
     let second = Duration::from_secs(1);
     let keepalive = Keepalive { interval: second, timeout: second, min_client_interval: second };
     let mut connection: Connection<u32> =
-        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive });
+        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive, is_urgent: |_| false });
     connection.receive(PREFACE, Duration::ZERO);
     let mut asked = Vec::new();
     for part in bytes.chunks(cut) {
@@ -41,6 +41,7 @@ fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
         asked.push((stream, head.path().to_vec(), fields));
         answer(&mut connection, stream);
     }
+    connection.settle(Duration::ZERO);
     let closed = connection.is_closed();
     assert!(connection.output().len() <= MAX_HELD_BYTES + 4 * bytes.len());
     let held = connection.held_bytes();
@@ -58,7 +59,7 @@ fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
 fn answer(connection: &mut Connection<u32>, stream: u32) {
     let usual = |name, value| Field { name, value, is_usual: true };
     let Ok(come) = connection.unread(stream).map(<[u8]>::len) else { return };
-    let has_room = connection.reserve(stream, come + usize::from(stream.is_multiple_of(5)) * MAX_HELD_BYTES);
+    let has_room = connection.reserve(stream, come + usize::from(stream.is_multiple_of(5)) * MISSING_BYTES);
     let taken =
         if stream % 7 == 1 { connection.take_body(stream) } else { connection.take_data(stream, come) };
     let (Ok(_), Ok(data)) = (has_room, taken) else { return };

@@ -28,6 +28,7 @@
 //! | `limits` | every limit |
 //! | `output` | frames that wait for the socket |
 //! | `rates` | what a client may do in a second, and how often it may ping |
+//! | `settings` | what the owner chooses |
 //!
 //! The compression of headers and [`PREFACE`] are public for themselves: the load generator is a client of its own.
 //!
@@ -41,13 +42,15 @@ mod hpack;
 mod limits;
 mod output;
 mod rates;
+mod settings;
 
 pub use connection::{Connection, Event, HeldBytes, StreamGone};
 pub use frame::ErrorCode;
 pub use head::RequestHead;
 pub use hpack::{Field, FieldSink, HpackDecoder, HpackEncoder, UndecodableBlock};
-pub use limits::{HttpSettings, Keepalive};
+pub use limits::MAX_RESERVED_BYTES;
 pub use output::Output;
+pub use settings::{HttpSettings, Keepalive};
 
 /// What an HTTP/2 client sends first (RFC 9113, section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

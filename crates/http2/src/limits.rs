@@ -7,22 +7,28 @@ use std::time::Duration;
 pub(crate) const MAX_STREAM_WINDOW_BYTES: u32 = 256 << 10;
 
 /// Received bytes that may wait in one connection, of messages that are not complete and have no room reserved: 256
-/// full windows of streams. A client that fills it has its newest incomplete request refused.
+/// full windows of streams. A window that was opened for a body stays as large as what the body did not need of it, so
+/// fewer streams may fill this one. A client that fills it has its newest incomplete request refused.
 pub(crate) const MAX_CONNECTION_WINDOW_BYTES: u32 = 64 << 20;
 
 /// Room for large messages that come at a time in one connection: eight of the largest requests that a member admits by
 /// default. Others wait with a full window each. A larger message comes alone.
-pub(crate) const MAX_RESERVED_BYTES: usize = 16 << 20;
+pub const MAX_RESERVED_BYTES: usize = 16 << 20;
+
+/// Time without DATA after which a message loses its room to those that wait for it: a client that stops in the middle
+/// of eight large messages must not stop all others of its connection, which may be those of other users.
+pub(crate) const MAX_RESERVED_SILENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of requests that wait to begin, because the client does not take the answers it has. Later ones are refused.
 pub(crate) const MAX_WAITING_REQUEST_BYTES: usize = 16 << 20;
 
-/// Bytes of answers that wait for windows, in all streams of a connection. Past it no request begins, and no answer is
-/// made: a client that takes its answers has far fewer, because each frame it takes makes room for another.
+/// Bytes of answers that wait for windows, in all streams of a connection. Past it no usual request begins, and no
+/// usual answer is made: a client that takes its answers has far fewer, because each frame it takes makes room for
+/// another.
 pub(crate) const MAX_QUEUED_BYTES: usize = 16 << 20;
 
 /// Streams that are looked at together when the client's initial window has grown.
-pub(crate) const MAX_VISITED_STREAMS: usize = 256;
+pub(crate) const MAX_UNBLOCKED_PER_ROUND: usize = 256;
 
 /// The window of a connection before any update, and of a stream before any setting (RFC 9113, section 6.9.2).
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
@@ -93,25 +99,3 @@ pub(crate) const MAX_PING_STRIKES: u32 = 2;
 
 /// Least time between two pings while no stream is open: grpc-go's.
 pub(crate) const MIN_IDLE_PING_INTERVAL: Duration = Duration::from_secs(2 * 60 * 60);
-
-/// What the owner of connections chooses.
-#[derive(Clone, Debug)]
-pub struct HttpSettings {
-    /// Streams that a client may have open at a time; beyond it they are refused. `u32::MAX`, which etcd admits, is not
-    /// announced.
-    pub max_concurrent_streams: u32,
-    /// Pings.
-    pub keepalive: Keepalive,
-}
-
-/// Pings in both directions.
-#[derive(Clone, Debug)]
-pub struct Keepalive {
-    /// Silence after which the client is pinged; zero: never.
-    pub interval: Duration,
-    /// Time that a pinged client may stay silent; zero: forever.
-    pub timeout: Duration,
-    /// Least time between two pings of the client while a stream is open. A few that come sooner are forgiven, and the
-    /// count begins again whenever the client was sent something.
-    pub min_client_interval: Duration,
-}

@@ -215,7 +215,7 @@ func TestAMemberWithABadPeerCertificateTakesNoPartUntilTheFileIsGood(t *testing.
 		awaitRejection(t, m1, "peer", f.logged)
 		awaitLogged(t, m3, "cannot connect to the peer, retrying")
 		if strings.Contains(must(m3.RunLog()), "peer became active") {
-			t.Errorf("%s: a peer believes the member", name)
+			t.Errorf("%s: a peer trusts the member", name)
 		}
 	}
 	certificate, key := a.sign(third)

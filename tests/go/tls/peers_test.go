@@ -82,7 +82,7 @@ func TestAClusterWithMutualTLSSurvivesItsLeadersAndGrows(t *testing.T) {
 }
 
 // Who has no certificate for its address, or one of another authority, hears nothing from a member.
-func TestAPeerIsBelievedOnlyWithACertificateForItsAddress(t *testing.T) {
+func TestAPeerIsTrustedOnlyWithACertificateForItsAddress(t *testing.T) {
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "member", hosts: hosts, serial: 3})
 	a.revoke(7)

@@ -1,4 +1,4 @@
-//! What happens by time: greeting, pings, the two steps of a graceful end, deadlines.
+//! What happens by time: greeting, pings, the two steps of a graceful end, deadlines, messages that do not go on.
 //!
 //! The owner asks for [`Connection::deadline`] when it has nothing else to do, and calls [`Connection::on_time`] then;
 //! earlier calls do nothing. Example, with an interval of 2 h and a time-out of 20 s: a client that was heard at 0:10
@@ -22,7 +22,8 @@ impl<T: Default> Connection<T> {
         let block = self.block.as_ref().map(|block| block.began + MAX_HEADER_BLOCK_TIME);
         let drain = if let Ending::Announced(until) = self.ending { Some(until) } else { None };
         let stream = self.deadlines.first().map(|(at, _)| *at);
-        [own, greeting, block, drain, stream].into_iter().flatten().min()
+        let silence = self.receiving.silence_ends();
+        [own, greeting, block, drain, stream, silence].into_iter().flatten().min()
     }
 
     /// Does what is due at a time since the connection began.
@@ -31,6 +32,7 @@ impl<T: Default> Connection<T> {
             self.push_reset(stream, ErrorCode::Cancel);
             self.forget(stream);
         }
+        self.refuse_silent(now);
         if matches!(self.ending, Ending::Announced(until) if until <= now) {
             self.drain();
         }

@@ -139,6 +139,10 @@ impl<T: Default> Connection<T> {
     pub(super) fn announce(&mut self, stream: u32, ends: bool) {
         let Some(open) = self.streams.get_mut(&stream) else { return };
         open.has_ended |= ends;
+        if ends {
+            // Its owner has all of it, and refusing it would only make the client send it again.
+            self.receiving.incomplete.remove(&stream);
+        }
         if !std::mem::replace(&mut open.is_announced, true) {
             self.events.push_back(Event::Data { stream });
         }

@@ -8,9 +8,9 @@
 //! | `receiving.rs` | DATA of requests that was not taken, and the room for large messages |
 //! | `requests.rs` | header blocks, from their first frame to a request |
 //! | `outbound.rs` | answers: headers, data as windows allow, trailers |
-//! | `queues.rs` | what waits: requests, bytes that were not taken, streams without a window |
+//! | `queues.rs` | what waits: requests, bytes that were not taken, streams that are blocked by flow control |
 //! | `timers.rs` | whether the client is there |
-//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines |
+//! | `deadlines.rs` | what happens by time: greeting, pings, the two steps of a graceful end, deadlines, messages that do not go on |
 
 mod deadlines;
 mod inbound;

@@ -139,7 +139,7 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
-    /// Puts a stream that has data into the queue of those that send, or among those that have no window.
+    /// Puts a stream that has data into the queue of those that send, or among those that are blocked by flow control.
     pub(super) fn wait_to_send(&mut self, stream: u32) {
         let Some(open) = self.streams.get_mut(&stream).filter(|open| open.queued > 0) else { return };
         let has_window = open.outstanding < self.initial_window;
@@ -153,14 +153,15 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Whether there is more to send than the last look at the output has found: it should be looked at again.
+    /// Whether blocked streams are left to be checked since the initial window has grown: [`Connection::output`] should
+    /// be called again.
     pub fn has_more_output(&self) -> bool {
         self.blocked.unvisited > 0 && !self.is_closed()
     }
 
     /// Frames data while windows and the room allow.
     fn pump(&mut self) {
-        for stream in self.blocked.visited() {
+        for stream in self.blocked.take_unvisited() {
             if let Some(open) = self.streams.get_mut(&stream) {
                 open.is_blocked = false;
                 self.wait_to_send(stream);

@@ -10,14 +10,16 @@
 //!   the next 256       wait, in order, each with 256 KiB in the connection's window (64 MiB)
 //!   the others         find the connection's window full: the newest that waits is refused
 //!   the first          is whole and taken: its room is that of the ninth
+//!   the second         has had no DATA for 10 s: it is refused, and its room is that of the tenth
 //! ```
 //!
-//! So a message that has room can always be completed, and then the next one.
+//! So a message that has room can always be completed, and a client that does not complete it keeps its room only while
+//! no other message needs it.
 
 use std::time::Duration;
 
-use super::state::{Connection, MAX_GONE_STREAMS, StreamGone};
-use super::stream::Stream;
+use super::state::{Connection, StreamGone};
+use super::stream::{Released, Stream};
 use crate::frame::ErrorCode;
 use crate::limits::{MAX_PAYLOAD_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES};
 
@@ -58,12 +60,11 @@ impl<T: Default> Connection<T> {
         let rest = if count == open.unread.len() { Vec::new() } else { open.unread.split_off(count) };
         let data = std::mem::replace(&mut open.unread, rest);
         let update = if open.has_ended { None } else { open.window.give_back(count) };
-        let returned = open.held.min(count);
-        let ended = open.end_hold(returned);
+        let released = open.release(open.held.min(count));
         if let Some(update) = update {
             self.push_window_update(stream, update);
         }
-        self.end_hold(stream, returned, ended);
+        self.released(stream, &released);
         Ok(data)
     }
 
@@ -83,27 +84,28 @@ impl<T: Default> Connection<T> {
     }
 
     /// The owner keeps so many bytes of the body that it has taken; the rest returns to the connection's window. When
-    /// it keeps none, the message for which room was reserved is whole.
+    /// it keeps none, the message for which room was reserved is whole. What it needed less than was reserved stays
+    /// open in the window of its stream, and what comes then counts for the connection.
     ///
     /// # Errors
     /// When the stream is gone.
     pub fn keep(&mut self, stream: u32, bytes: usize) -> Result<(), StreamGone> {
         let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
         if open.reserved == 0 || bytes == 0 {
-            let returned = open.held.saturating_sub(bytes + open.unread.len());
-            let ended = open.end_hold(returned);
-            self.end_hold(stream, returned, ended);
+            let released = open.release(open.held.saturating_sub(bytes + open.unread.len()));
+            self.released(stream, &released);
         }
         Ok(())
     }
 
-    /// Bytes of a stream are held no longer, and it has no room, or does not wait for it, any more.
-    fn end_hold(&mut self, stream: u32, returned: usize, (reserved, was_reserving): (usize, bool)) {
-        self.receiving.held -= returned;
+    /// A stream, which may be removed, has given up what it held.
+    fn released(&mut self, stream: u32, released: &Released) {
+        self.receiving.held -= released.bytes;
         self.receiving.incomplete.remove(&stream);
-        self.return_to_connection(returned);
-        if reserved > 0 || was_reserving {
-            self.receiving.reserved -= reserved;
+        self.return_to_connection(released.bytes);
+        if released.reserved > 0 || released.was_reserving {
+            self.receiving.reserved -= released.reserved;
+            self.receiving.granted.remove(&stream);
             self.grant();
         }
     }
@@ -149,6 +151,7 @@ impl<T: Default> Connection<T> {
             open.reserved = bytes;
             let held = std::mem::take(&mut open.held);
             self.receiving.reserved += bytes;
+            self.receiving.granted.insert(stream, None);
             self.receiving.held -= held;
             self.receiving.incomplete.remove(&stream);
             self.return_to_connection(held);
@@ -170,21 +173,42 @@ impl<T: Default> Connection<T> {
     pub(super) fn note_received(&mut self, stream: u32, bytes: usize, padding: usize) {
         let Some(open) = self.streams.get_mut(&stream) else { return };
         let returned = if open.reserved > 0 { bytes } else { 0 };
+        if returned > 0 {
+            self.receiving.granted.insert(stream, None);
+        }
         open.held += bytes - returned;
         self.receiving.held += bytes - returned;
         self.return_to_connection(returned + padding);
         self.return_to_stream(stream, padding);
     }
 
+    /// To be called when the owner has looked at what came: a message may have been found incomplete long after its
+    /// DATA filled the connection's window, and no DATA will come any more that could show it. Returns whether
+    /// [`Connection::deadline`] may have become earlier.
+    pub fn settle(&mut self, now: Duration) -> bool {
+        self.refuse_incomplete(now);
+        self.receiving.note_silence(now)
+    }
+
+    /// Refuses messages that have had room for too long without DATA, as long as others wait for it.
+    pub(super) fn refuse_silent(&mut self, now: Duration) {
+        while !self.is_closed()
+            && let Some(silent) = self.receiving.silent(now)
+        {
+            self.reset_for_mistake(silent, ErrorCode::RefusedStream, now);
+        }
+    }
+
     /// If the client has filled the connection's window with parts of messages, refuses the newest of them.
     pub(super) fn refuse_incomplete(&mut self, now: Duration) {
-        if self.receiving.window.left() >= MAX_PAYLOAD_BYTES {
+        if self.receiving.window.left() >= MAX_PAYLOAD_BYTES || self.is_closed() {
             return;
         }
         if let Some(update) = self.receiving.window.update() {
             self.push_window_update(0, update);
         }
         while self.receiving.window.left() < MAX_PAYLOAD_BYTES
+            && !self.is_closed()
             && let Some(newest) = self.receiving.incomplete.pop_last()
         {
             self.reset_for_mistake(newest, ErrorCode::RefusedStream, now);
@@ -194,13 +218,10 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// What a stream held that is removed.
-    pub(super) fn forget_received(&mut self, stream: u32, removed: &Stream<T>) {
-        if self.receiving.reserving.len() > 2 * self.streams.len() + MAX_GONE_STREAMS {
-            let streams = &self.streams;
-            self.receiving.reserving.retain(|(stream, _)| streams.contains_key(stream));
-        }
-        self.end_hold(stream, removed.held, (removed.reserved, removed.is_reserving));
+    /// A stream was removed, with what it held.
+    pub(super) fn forget_received(&mut self, stream: u32, removed: &mut Stream<T>) {
+        let released = removed.release(removed.held);
+        self.released(stream, &released);
     }
 
     fn return_to_stream(&mut self, stream: u32, bytes: usize) {

@@ -94,7 +94,8 @@ impl<T: Default> Connection<T> {
             return Err(FrameFailure::Stream(stream, ErrorCode::RefusedStream));
         }
         self.timers.requested();
-        if !self.requests.push(stream, head) {
+        let is_urgent = (self.settings.is_urgent)(&head);
+        if !self.requests.push(stream, head, is_urgent) {
             return Err(FrameFailure::Stream(stream, ErrorCode::RefusedStream));
         }
         self.streams.insert(stream, Stream::new(ends_stream));

@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::queues::{BlockedStreams, Receiving, WaitingRequests};
+use super::queues::{BlockedStreams, Receiving, WaitingRequests, drop_gone};
 use super::stream::Stream;
 use super::timers::Timers;
 use crate::frame::{ErrorCode, FrameType, encode_head};
 use crate::head::RequestHead;
 use crate::hpack::{HpackDecoder, HpackEncoder};
 use crate::limits::{
-    DEFAULT_WINDOW_BYTES, HttpSettings, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
+    DEFAULT_WINDOW_BYTES, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
     MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
 };
 use crate::output::Output;
 use crate::rates::{PingPolicy, SecondCounter};
+use crate::settings::HttpSettings;
 
 /// Identifiers of settings (RFC 9113, section 6.5.2).
 pub(super) const TABLE_SIZE_ID: u16 = 1;
@@ -29,9 +30,6 @@ const LARGEST_STREAM: u32 = u32::MAX >> 1;
 
 /// The ping between the two steps of a graceful end: grpc-go's.
 pub(super) const DRAIN_PING: [u8; 8] = [1, 6, 1, 8, 0, 3, 3, 9];
-
-/// Streams that have ended and may still stand in the queues of those that wait, besides one for each open stream.
-pub(super) const MAX_GONE_STREAMS: usize = 64;
 
 /// What a connection has to say to its owner. `T` is what the owner keeps for a stream.
 #[derive(Debug)]
@@ -55,6 +53,8 @@ pub enum Event<T> {
     },
     /// The stream was reset by the client, for its mistake, or at its deadline.
     Gone {
+        /// The stream.
+        stream: u32,
         /// What the owner had kept for it.
         slot: T,
     },
@@ -64,7 +64,7 @@ pub enum Event<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamGone;
 
-/// Bytes that a connection holds for its client.
+/// Bytes that a connection holds for its client, or has reserved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldBytes {
     /// Of answers.
@@ -111,7 +111,7 @@ pub struct Connection<T> {
     pub(super) initial_window: i64,
     /// Streams with data and a window, in the order in which they send their next frames.
     pub(super) sending: VecDeque<u32>,
-    /// Streams with data and no window.
+    /// Streams that have data and are blocked by flow control.
     pub(super) blocked: BlockedStreams,
     /// Bytes of data that wait in all streams.
     pub(super) queued: usize,
@@ -184,15 +184,15 @@ impl<T: Default> Connection<T> {
     }
 
     /// The next event. A request that was reset before it could begin is none. Requests wait while the client leaves
-    /// too much of its answers.
+    /// too much of its answers, unless they are urgent.
     pub fn next_event(&mut self) -> Option<Event<T>> {
         loop {
             let event = match self.events.pop_front() {
-                None if self.has_room() || self.is_closed() => {
-                    let (stream, head) = self.requests.pop()?;
+                None => {
+                    let (stream, head) = self.requests.pop(self.has_room() || self.is_closed())?;
                     Event::Request { stream, head }
                 }
-                event => event?,
+                Some(event) => event,
             };
             if let Event::Request { stream, .. } | Event::Data { stream } = &event {
                 let Some(open) = self.streams.get_mut(stream) else { continue };
@@ -227,15 +227,16 @@ impl<T: Default> Connection<T> {
         self.is_closed() || self.output.takes_more()
     }
 
-    /// Whether another answer may be made: the client leaves less than `MAX_QUEUED_BYTES` of those it has.
+    /// Whether another usual answer may be made: the client leaves less than `MAX_QUEUED_BYTES` of those it has.
     pub fn has_room(&self) -> bool {
         self.queued < MAX_QUEUED_BYTES
     }
 
-    /// Bytes that the connection holds for its client: answers that it has not taken, and requests that are not
-    /// complete.
+    /// Bytes that the connection holds for its client, or has reserved: answers that it has not taken, and requests
+    /// that did not begin or are not complete.
     pub fn held_bytes(&self) -> HeldBytes {
-        HeldBytes { answers: self.queued + self.output.len(), requests: self.receiving.held_bytes() }
+        let requests = self.requests.bytes() + self.receiving.held_bytes();
+        HeldBytes { answers: self.queued + self.output.len(), requests }
     }
 
     /// Begins a graceful end: the client learns that it should begin no more streams, and may end those it has.
@@ -287,26 +288,23 @@ impl<T: Default> Connection<T> {
     /// Removes a stream that is reset; its owner learns of it.
     pub(super) fn forget(&mut self, stream: u32) {
         if let Some(removed) = self.remove(stream) {
-            self.events.push_back(Event::Gone { slot: removed.slot });
+            self.events.push_back(Event::Gone { stream, slot: removed.slot });
         }
     }
 
     /// Removes a stream.
     pub(super) fn remove(&mut self, stream: u32) -> Option<Stream<T>> {
-        let removed = self.streams.remove(&stream)?;
+        let mut removed = self.streams.remove(&stream)?;
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline, stream));
         }
-        // Streams that end while they wait leave their numbers in the queues, which must not grow forever.
-        let max = 2 * self.streams.len() + MAX_GONE_STREAMS;
         let streams = &self.streams;
-        for queue in [&mut self.sending, &mut self.blocked.streams] {
-            if queue.len() > max {
-                queue.retain(|stream| streams.contains_key(stream));
-            }
-        }
+        drop_gone(&mut self.sending, streams, |stream| *stream);
+        drop_gone(&mut self.receiving.reserving, streams, |(stream, _)| *stream);
+        self.blocked.drop_gone(streams);
+        self.requests.remove(stream);
         self.queued -= removed.queued;
-        self.forget_received(stream, &removed);
+        self.forget_received(stream, &mut removed);
         self.close_if_drained();
         Some(removed)
     }

@@ -92,7 +92,7 @@ pub(super) struct Stream<T> {
     pub(super) outstanding: i64,
     /// The stream waits in the queue of those that may send.
     pub(super) is_sending: bool,
-    /// The stream stands among those that have no window.
+    /// The stream stands among those that are blocked by flow control.
     pub(super) is_blocked: bool,
     pub(super) deadline: Option<Duration>,
 }
@@ -120,11 +120,26 @@ impl<T: Default> Stream<T> {
 }
 
 impl<T> Stream<T> {
-    /// So many bytes are held no longer, and no room is reserved any more; how much was, and whether it was waited for.
-    pub(super) fn end_hold(&mut self, bytes: usize) -> (usize, bool) {
+    /// So many bytes are held no longer, and no room is reserved or waited for any more. The connection counts what is
+    /// returned: see `Connection::released`.
+    #[must_use]
+    pub(super) fn release(&mut self, bytes: usize) -> Released {
         self.held -= bytes;
-        (std::mem::take(&mut self.reserved), std::mem::take(&mut self.is_reserving))
+        let (reserved, was_reserving) =
+            (std::mem::take(&mut self.reserved), std::mem::take(&mut self.is_reserving));
+        Released { bytes, reserved, was_reserving }
     }
+}
+
+/// What a stream gave up.
+#[derive(Debug)]
+pub(super) struct Released {
+    /// Bytes that took room in the connection's window.
+    pub(super) bytes: usize,
+    /// Room that was reserved.
+    pub(super) reserved: usize,
+    /// It waited for room.
+    pub(super) was_reserving: bool,
 }
 
 /// A trailer that waits for the data before it.

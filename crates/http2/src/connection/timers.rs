@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::limits::{FIRST_REQUEST_TIME, Keepalive};
+use crate::limits::FIRST_REQUEST_TIME;
+use crate::settings::Keepalive;
 
 /// When a client was heard, and asked whether it is there.
 #[derive(Debug, Default)]

@@ -44,7 +44,8 @@ impl Credentials {
         Credentials { token: token.or(authorization).map(token_in), certificate, source }
     }
 
-    /// Those of an HTTP request with this `Authorization`. All such requests are of one source.
+    /// Those of a member's request to promote a learner, over HTTP with this `Authorization`. All such requests are of
+    /// one source.
     pub(crate) fn of_header(authorization: Option<&[u8]>) -> Credentials {
         Credentials { token: authorization.map(token_in), ..Credentials::default() }
     }

@@ -1,7 +1,8 @@
 //! Where clients come from for whom a password is hashed or a signature checked, and how many of them may wait.
 //!
 //! Both are slow, bcrypt on purpose, so a flood of one client must not keep the others from them. Each source has one
-//! call served at a time, and each network a few, so that a flood from all addresses of a network waits behind itself:
+//! call served at a time, and each network a few; a source may have a bounded number waiting, and a network a bounded
+//! number of sources. So a flood from all addresses of a network waits behind itself, and leaves places for others:
 //!
 //! ```text
 //! source A: a1 running, a2 a3 ... a1024 wait, a1025 refused
@@ -27,6 +28,10 @@ pub(crate) const MAX_WAITING: usize = 4_096;
 
 /// Sources that may have calls waiting.
 pub(crate) const MAX_SOURCES: usize = 4_096;
+
+/// Sources of one network that may have calls waiting. They must not take the places of all sources: a single host may
+/// have 65,536 networks of 64 bits. A network of IPv4 has fewer addresses than this.
+pub(crate) const MAX_SOURCES_PER_NETWORK: usize = MAX_SOURCES / 4;
 
 /// Calls of one network that are served, or wait among those of all others: more than one, because a whole cluster of
 /// clients may be one network.
@@ -84,6 +89,8 @@ pub(super) struct Sources {
 struct WaitingCalls {
     by_source: CallCounts,
     by_network: CallCounts,
+    /// How many of the sources are of each network.
+    sources: BTreeMap<Source, usize>,
 }
 
 /// How many calls each of some sources or networks has, and what admits them one after the other.
@@ -103,13 +110,15 @@ impl CallCounts {
         admits.clone()
     }
 
-    fn leave(&mut self, source: Source) {
-        if let Some((count, _)) = self.0.get_mut(&source) {
-            *count -= 1;
-            if *count == 0 {
-                self.0.remove(&source);
-            }
+    /// A call counts no longer; whether it was the last of its source.
+    fn leave(&mut self, source: Source) -> bool {
+        let Some((count, _)) = self.0.get_mut(&source) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.0.remove(&source);
         }
+        is_last
     }
 }
 
@@ -122,7 +131,7 @@ pub(super) struct WaitingCall {
 }
 
 impl Sources {
-    /// Counts a call, unless too many of its source wait.
+    /// Counts a call, unless too many of its source wait, or calls of too many sources.
     pub(super) fn enter(self: &Arc<Sources>, source: Source) -> Option<WaitingCall> {
         let mut waiting = self.waiting.lock();
         let count = waiting.by_source.count(source);
@@ -130,6 +139,13 @@ impl Sources {
         let share = (MAX_WAITING / sources).clamp(1, MAX_WAITING_PER_SOURCE);
         if sources > MAX_SOURCES || count >= share {
             return None;
+        }
+        if count == 0 {
+            let of_network = waiting.sources.entry(source.network()).or_default();
+            if *of_network >= MAX_SOURCES_PER_NETWORK {
+                return None;
+            }
+            *of_network += 1;
         }
         let of_source = waiting.by_source.enter(source, 1);
         let of_network = waiting.by_network.enter(source.network(), MAX_SERVED_PER_NETWORK);
@@ -150,8 +166,15 @@ impl WaitingCall {
 impl Drop for WaitingCall {
     fn drop(&mut self) {
         let mut waiting = self.sources.waiting.lock();
-        waiting.by_source.leave(self.source);
-        waiting.by_network.leave(self.source.network());
+        let network = self.source.network();
+        if waiting.by_source.leave(self.source)
+            && let Some(sources) = waiting.sources.get_mut(&network)
+        {
+            *sources -= 1;
+        }
+        if waiting.by_network.leave(network) {
+            waiting.sources.remove(&network);
+        }
     }
 }
 
@@ -188,18 +211,33 @@ mod tests {
         assert!(sources.enter(source("10.0.0.1")).is_some());
         let waiting = sources.waiting.lock();
         assert!(waiting.by_source.0.is_empty() && waiting.by_network.0.is_empty(), "they are forgotten");
+        assert!(waiting.sources.is_empty());
     }
 
     #[test]
     fn many_sources_have_fewer_calls_each_and_each_new_one_has_one() {
         let sources = Arc::<Sources>::default();
         let all: Vec<Source> =
-            (0..MAX_SOURCES as u32).map(|n| Source::of(IpAddr::V4((10 << 24 | n).into()))).collect();
+            (0..MAX_SOURCES as u32).map(|n| Source::of(IpAddr::V4((10 << 24 | n << 8).into()))).collect();
         let calls: Vec<_> = all.iter().map(|source| flood(&sources, *source)).collect();
         assert!(calls.iter().all(|calls| !calls.is_empty()), "each has one");
         let total: usize = calls.iter().map(Vec::len).sum();
         assert!(total <= 8 * MAX_WAITING, "{total} calls wait");
         assert!(sources.enter(source("192.0.2.1")).is_none(), "one source too many");
+    }
+
+    #[test]
+    fn a_network_leaves_places_for_others() {
+        let sources = Arc::<Sources>::default();
+        let of_network = |n: u32| source(&format!("2001:db8:1:{n:x}::1"));
+        let calls: Vec<WaitingCall> =
+            (0..2 * MAX_SOURCES as u32).filter_map(|n| sources.enter(of_network(n))).collect();
+        assert_eq!(calls.len(), MAX_SOURCES_PER_NETWORK);
+        assert!(
+            sources.enter(source("2001:db8:2::1")).is_some() && sources.enter(source("10.0.0.1")).is_some()
+        );
+        drop(calls);
+        assert!(sources.enter(of_network(0)).is_some());
     }
 
     #[test]

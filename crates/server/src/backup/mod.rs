@@ -70,6 +70,7 @@ impl PreparedBackup {
                 tokio::time::sleep(LOOK_INTERVAL).await;
             }
             tracing::info!(url = self.url, "this member leads and backs up the cluster");
+            age.leads();
             let status = FollowStatus::default();
             tokio::select! {
                 never = self.copy(node, &status) => match never {},
@@ -129,7 +130,7 @@ fn show_news(status: &FollowStatus) {
 struct ArchiveAge {
     /// Until when the archive is known to have everything; at first, when the process began.
     covered_ms: u64,
-    /// Since when a leading member does not know how old the archive is.
+    /// Since when this member leads and does not know how old the archive is.
     unknown_since_ms: Option<u64>,
     /// Time that a new leader has to read from the archive how old it is: another member may have written it.
     interval_ms: u64,
@@ -142,6 +143,11 @@ impl ArchiveAge {
             unknown_since_ms: None,
             interval_ms: u64::try_from(interval.as_millis()).unwrap_or(u64::MAX),
         }
+    }
+
+    /// This member leads from now on. Another one may have copied everything meanwhile.
+    fn leads(&mut self) {
+        self.unknown_since_ms = None;
     }
 
     /// Takes until when the archive has everything, 0 if this leader has not read it yet, and returns its age.
@@ -196,6 +202,11 @@ mod tests {
         // Another leader, and this one again.
         assert_eq!(age.update(0, 100_000), 0);
         assert_eq!(age.update(0, 120_000), 62_000);
+        // Once more, before it has read the archive: what the other one has copied is not known.
+        age.leads();
+        assert_eq!(age.update(0, 200_000), 0);
+        assert_eq!(age.update(0, 210_000), 10_000);
+        assert_eq!(age.update(0, 210_001), 152_001);
         assert_eq!(age.update(119_500, 120_000), 500);
     }
 }

@@ -92,11 +92,11 @@ impl ServerConfig {
             (client, "ignoring client auto TLS since certs given"),
             (peer, "ignoring peer auto TLS since certs given"),
         ] {
-            if side.auto_tls && !side.makes_up_certificate() {
+            if side.auto_tls && !side.generates_certificate() {
                 notes.push(Note::warning(message, []));
             }
         }
-        if peer.makes_up_certificate() {
+        if peer.generates_certificate() {
             let message = "--peer-auto-tls encrypts but authenticates no member: any program that reaches the peer \
                            URLs can speak as one";
             notes.push(Note::warning(message, []));

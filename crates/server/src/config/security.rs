@@ -105,7 +105,7 @@ impl TransportSecurity {
     }
 
     /// Whether a certificate is generated: one that is given is preferred.
-    pub fn makes_up_certificate(&self) -> bool {
+    pub fn generates_certificate(&self) -> bool {
         self.auto_tls && self.cert_file.is_none() && self.key_file.is_none()
     }
 
@@ -137,7 +137,7 @@ impl TransportSecurity {
     /// The rules for a side that is used; `prefix` is `peer-` or empty, `validity_years` is for generated
     /// certificates.
     pub(super) fn check(&self, prefix: &str, validity_years: u64) -> Result<(), String> {
-        if self.makes_up_certificate() && validity_years == 0 {
+        if self.generates_certificate() && validity_years == 0 {
             return Err("--self-signed-cert-validity must be >0 (set to 0)".to_owned());
         }
         let text =
@@ -159,7 +159,7 @@ impl TransportSecurity {
             ));
         }
         let restricts = !names.is_empty() || !hosts.is_empty() || self.crl_file.is_some();
-        if self.makes_up_certificate() && (restricts || self.demands_certificates()) {
+        if self.generates_certificate() && (restricts || self.demands_certificates()) {
             return Err(format!(
                 "--{prefix}auto-tls authenticates no one and cannot be combined with flags that restrict who may \
                  connect (--{prefix}client-cert-auth, --{prefix}trusted-ca-file, a CRL, allowed names); give \

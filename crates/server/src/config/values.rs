@@ -123,7 +123,11 @@ impl FlagValues {
         if allowed.contains(&self.text(name)) {
             return Ok(());
         }
-        Err(self.refuse(name, format!("expected {}", allowed.join(" or "))))
+        let expected = match allowed {
+            [only] => format!("expected {only}"),
+            _ => format!("expected one of: {}", allowed.join(", ")),
+        };
+        Err(self.refuse(name, expected))
     }
 
     fn value(&self, name: &str) -> Option<&FlagValue> {

@@ -1,7 +1,8 @@
 //! The check in intervals: the leader compares its newest revision with the same revision at its peers.
 //!
 //! etcd's alarm names the first peer that differs from the leader. Here it names the first member that differs from a
-//! quorum, be it the leader, and no member if no quorum agrees: who is named is replaced.
+//! quorum, be it the leader, and no member if no quorum agrees, because
+//! operators replace the member that the alarm names.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +43,7 @@ pub(super) async fn check(source: &dyn HashSource) -> Result<(), api::Error> {
             corrupt = corrupt.or(Some(peer.id));
         }
     }
-    corrupt = corrupt.or(differing(source.member_id(), &before, &peers));
+    corrupt = corrupt.or(outlier(source.member_id(), &before, &peers));
     if let Some(member) = corrupt {
         raise(source, member).await;
     }
@@ -76,7 +77,7 @@ fn is_impossible(after: &HashKvReply, peer: &PeerHash, theirs: &HashKvReply) -> 
 }
 
 /// The member whose hash of the same history differs from that of a quorum; 0 if hashes differ and no quorum agrees.
-fn differing(leader: u64, own: &HashKvReply, peers: &[PeerHash]) -> Option<u64> {
+fn outlier(leader: u64, own: &HashKvReply, peers: &[PeerHash]) -> Option<u64> {
     let mut members_by_hash = BTreeMap::from([(own.hash, vec![leader])]);
     for peer in peers {
         let Ok(theirs) = &peer.answer else { continue };

@@ -57,7 +57,7 @@ pub(crate) async fn serve<I, S>(
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: GrpcService,
 {
-    let handle = ConnectionHandle::new(Connection::new(http_settings(settings)));
+    let handle = ConnectionHandle::new(Connection::new(http_settings::<S>(settings)));
     let mut connection = GrpcConnection {
         handle: handle.clone(),
         pong: DelayedPong::default(),
@@ -78,7 +78,7 @@ pub(crate) async fn serve<I, S>(
     }
 }
 
-fn http_settings(settings: &ConnectionSettings) -> HttpSettings {
+fn http_settings<S: GrpcService>(settings: &ConnectionSettings) -> HttpSettings {
     let keepalive = &settings.keepalive;
     HttpSettings {
         max_concurrent_streams: settings.max_concurrent_streams,
@@ -87,6 +87,7 @@ fn http_settings(settings: &ConnectionSettings) -> HttpSettings {
             timeout: keepalive.timeout,
             min_client_interval: keepalive.min_client_interval,
         },
+        is_urgent: S::is_urgent,
     }
 }
 
@@ -155,6 +156,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             for calls in [&mut self.calls, &mut self.endless] {
                 while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
             }
+            let is_timer_late = self.handle.lock().settle(self.handle.now());
             self.abandon_endless();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {
@@ -168,7 +170,13 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
             let has_woken = self.handle.wake_waiting();
-            if !self.take_events() && !has_read && !may_read_again && !has_more && !has_woken {
+            if !self.take_events()
+                && !has_read
+                && !may_read_again
+                && !has_more
+                && !has_woken
+                && !is_timer_late
+            {
                 return Poll::Pending;
             }
         }
@@ -247,8 +255,9 @@ impl<S: GrpcService> GrpcConnection<S> {
                 Event::Request { stream, head } => self.begin(stream, head),
                 Event::Data { stream } => self.wake(stream, true),
                 Event::Sent { stream } => self.wake(stream, false),
-                Event::Gone { slot } => {
-                    [slot.reader, slot.writer].into_iter().flatten().for_each(Waker::wake)
+                Event::Gone { stream, slot } => {
+                    let room = self.handle.forget_waiting(stream);
+                    [slot.reader, slot.writer, room].into_iter().flatten().for_each(Waker::wake);
                 }
             }
         }

@@ -72,6 +72,11 @@ impl ConnectionHandle {
         true
     }
 
+    /// What would wake the call of a stream that is gone when there is room.
+    pub(super) fn forget_waiting(&self, stream: u32) -> Option<Waker> {
+        self.0.waiting.lock().remove(&stream)
+    }
+
     /// Time since the connection began.
     pub(super) fn now(&self) -> Duration {
         self.0.began.elapsed()
@@ -147,7 +152,7 @@ impl StreamHandle {
         }
     }
 
-    /// The whole messages that have come. `Ok` with less than a message, if that is all: the client has ended its half.
+    /// The whole messages that have come, or the end of the client's half.
     pub(super) fn poll_messages<E>(
         &self,
         context: &Context<'_>,
@@ -186,18 +191,17 @@ impl StreamHandle {
         })
     }
 
-    /// Whether another answer may be made.
+    /// Whether another answer may be made, or the client is gone: then nothing is to be waited for.
     pub(super) fn has_room(&self) -> bool {
-        self.connection.lock().has_room()
+        let mut connection = self.connection.lock();
+        connection.has_room() || connection.slot(self.stream).is_err()
     }
 
     /// Waits until another answer may be made, or the client is gone.
     pub(super) fn poll_room(&self, context: &Context<'_>) -> Poll<()> {
-        let mut connection = self.connection.lock();
-        if connection.has_room() || connection.slot(self.stream).is_err() {
+        if self.has_room() {
             return Poll::Ready(());
         }
-        drop(connection);
         self.connection.0.waiting.lock().insert(self.stream, context.waker().clone());
         Poll::Pending
     }
@@ -229,5 +233,40 @@ impl StreamHandle {
             Ok(())
         });
         kept.map_or_else(Poll::Ready, |()| Poll::Pending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! A call whose client is gone waits for nothing, and nothing is kept for it.
+    use http2::{Event, HttpSettings, Keepalive, PREFACE};
+
+    use super::*;
+
+    /// A connection with a request on stream 1, which leaves more answers untaken than there is room for.
+    fn full() -> ConnectionHandle {
+        let zero = Duration::ZERO;
+        let keepalive = Keepalive { interval: zero, timeout: zero, min_client_interval: zero };
+        let settings = HttpSettings { max_concurrent_streams: 9, keepalive, is_urgent: |_| false };
+        let handle = ConnectionHandle::new(Connection::new(settings));
+        let mut http2 = handle.lock();
+        http2.receive(PREFACE, zero);
+        http2.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], zero);
+        // POST / of the static table.
+        http2.receive(&[0, 0, 2, 1, 5, 0, 0, 0, 1, 0x83, 0x84], zero);
+        assert!(matches!(http2.next_event(), Some(Event::Request { stream: 1, .. })));
+        http2.send_data(1, vec![7; 17 << 20].into()).expect("open");
+        drop(http2);
+        handle
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_client_is_gone_needs_no_room() {
+        let handle = full();
+        let (stream, context) = (handle.stream(1), Context::from_waker(Waker::noop()));
+        assert!(stream.poll_room(&context).is_pending() && !stream.has_room());
+        handle.lock().receive(&[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8], Duration::ZERO);
+        assert!(stream.poll_room(&context).is_ready() && stream.has_room());
+        assert!(handle.forget_waiting(1).is_some() && handle.0.waiting.lock().is_empty());
     }
 }

@@ -12,7 +12,8 @@ use super::handle::StreamHandle;
 /// call must not write to it.
 const MAX_UNACCOUNTED_BYTES: u64 = 64 << 10;
 
-/// Bytes that all connections hold: answers that wait for their clients, and requests that are not complete.
+/// Bytes that all connections hold or have reserved: answers that wait for their clients, and requests that did not
+/// begin or are not complete. Of what is reserved nothing need have come.
 pub(crate) type ClientMemory = Arc<AtomicU64>;
 
 /// The part of one connection.
@@ -64,7 +65,7 @@ impl AnswerRoom {
         }
     }
 
-    /// Whether there is room now.
+    /// Whether there is room now, or the client is gone.
     pub(crate) fn is_there(&self) -> bool {
         self.0.as_ref().is_none_or(StreamHandle::has_room)
     }

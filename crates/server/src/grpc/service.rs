@@ -19,7 +19,7 @@ pub(crate) struct ConnectionSettings {
     pub(crate) max_message_bytes: usize,
     /// When silent clients are pinged, and when they are given up.
     pub(crate) keepalive: GrpcKeepalive,
-    /// What all connections hold.
+    /// What all connections hold or have reserved.
     pub(crate) memory: ClientMemory,
 }
 
@@ -40,6 +40,11 @@ pub(crate) trait GrpcService: Send + 'static {
 
     /// Whether a call of this kind may last for as long as its client likes: a graceful end does not wait for it.
     fn is_endless(&self, _head: &RequestHead) -> bool {
+        false
+    }
+
+    /// Whether a call of this kind begins, and is answered, although its client leaves other answers untaken.
+    fn is_urgent(_head: &RequestHead) -> bool {
         false
     }
 }

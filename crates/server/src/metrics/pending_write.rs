@@ -1,4 +1,4 @@
-//! The write to the log that is under way, as other threads see it: a disk that stands still ends no write, so nothing
+//! The write to the log that is under way, as other threads see it: a stalled disk ends no write, so nothing
 //! that is counted at the end of one shows it.
 
 use std::sync::atomic::{AtomicU64, Ordering};

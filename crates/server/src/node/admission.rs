@@ -39,6 +39,10 @@ impl LargeRequests {
     }
 }
 
+/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own,
+/// and so are answers with as many versions: about half a millisecond of work.
+pub(crate) const MIN_LARGE_RANGE_STEPS: usize = 1_000;
+
 /// Large ranges that are encoded at once, for each core: while one waits for the disk, another has work. The others
 /// wait, so that ranges take neither all memory nor hundreds of threads.
 const MAX_LARGE_RANGES_PER_CORE: usize = 2;

@@ -41,7 +41,7 @@ impl Node {
     ///
     /// # Errors
     /// Those of [`Node::identify`], but for a token that is not valid, which is no error here.
-    pub(crate) async fn prepare(&self, credentials: &Credentials) -> Result<(), api::Error> {
+    pub(crate) async fn resolve_token(&self, credentials: &Credentials) -> Result<(), api::Error> {
         match self.identify(credentials).await {
             Ok(_) | Err(api::Error::InvalidAuthToken) => Ok(()),
             Err(error) => Err(error),

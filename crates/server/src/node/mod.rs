@@ -28,7 +28,7 @@ use crate::overload::ClientAccounts;
 use crate::raft_loop::{Handoff, TimedAnswer};
 use crate::spans::Tracer;
 
-pub(crate) use admission::{Backups, LargeRanges, LargeRequests};
+pub(crate) use admission::{Backups, LargeRanges, LargeRequests, MIN_LARGE_RANGE_STEPS};
 
 /// Pause after a read for which no file could be opened.
 const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(100);

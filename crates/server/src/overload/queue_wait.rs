@@ -12,7 +12,7 @@
 //! 641 ms            0    10,000   goes on; nothing answered for 600 ms   600 ms
 //! ```
 //!
-//! The last line is a disk that stands still: the next one waits at least as long as nothing was answered. Without a
+//! The last line is a stalled disk: the next one waits at least as long as nothing was answered. Without a
 //! leader nothing is learned and nothing is predicted: that is no overload, and callers get the errors of that.
 
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use crate::metrics::Metrics;
 const SLOW_SYNC: Duration = Duration::from_secs(1);
 
 /// Logs a write that has taken too long and has not ended, again each time it has taken twice as long: what the flusher
-/// logs of a slow sync comes when it has ended, which a disk that stands still never lets happen.
+/// logs of a slow sync comes when it has ended, which a stalled disk never lets happen.
 pub(crate) async fn report_overdue_writes(metrics: Arc<Metrics>) {
     let mut interval = tokio::time::interval(SLOW_SYNC);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -25,17 +25,26 @@ pub(crate) async fn report_overdue_writes(metrics: Arc<Metrics>) {
     loop {
         interval.tick().await;
         let waited = metrics.own.pending_write.waited();
-        if waited > limit {
-            limit = 2 * waited;
+        if is_overdue(waited, &mut limit) {
             tracing::warn!(
                 waited = format!("{waited:?}"),
                 expected_duration = format!("{SLOW_SYNC:?}"),
                 "slow fdatasync: still waiting for the disk"
             );
-        } else if waited < SLOW_SYNC {
-            limit = SLOW_SYNC;
         }
     }
+}
+
+/// Whether a write that has taken so long is to be logged. `limit` is what it may take until then: it doubles with each
+/// time, and is what it was with the next write.
+fn is_overdue(waited: Duration, limit: &mut Duration) -> bool {
+    let is_overdue = waited > *limit;
+    if is_overdue {
+        *limit = 2 * waited;
+    } else if waited < SLOW_SYNC {
+        *limit = SLOW_SYNC;
+    }
+    is_overdue
 }
 
 /// The write queue, and what its flushers do with the jobs.
@@ -108,5 +117,33 @@ impl LogWriter {
         // With more to write, this thread leaves the iteration to another.
         let report = |more| if more { self.inputs.submit(done) } else { self.inputs.submit_and_run([done]) };
         self.queue.finish(report);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! When a write that does not end is logged.
+    use super::*;
+
+    #[test]
+    fn an_overdue_write_is_logged_again_after_twice_the_time() {
+        let mut limit = SLOW_SYNC;
+        let of = |seconds: f64| Duration::from_secs_f64(seconds);
+        for (waited, is_logged) in [
+            (0.0, false),
+            (1.0, false),
+            (1.5, true),
+            (2.5, false),
+            (3.0, false),
+            (3.5, true),
+            (6.5, false),
+            (7.5, true),
+            // The next write.
+            (0.2, false),
+            (1.1, true),
+            (2.1, false),
+        ] {
+            assert_eq!(is_overdue(of(waited), &mut limit), is_logged, "after {waited} s");
+        }
     }
 }

@@ -64,7 +64,7 @@ impl Call {
 
     /// The call as one of the user that `caller` is, who stays its user when the token ends: for a call that lasts for
     /// long. The call of no user is what it is.
-    pub(super) fn of_caller(self, caller: Caller) -> Call {
+    pub(super) fn bind_to_user(self, caller: Caller) -> Call {
         match caller {
             Caller::User { name, .. } => Call { credentials: Credentials::of_user(name), ..self },
             Caller::Anonymous | Caller::Internal => self,
@@ -72,12 +72,13 @@ impl Call {
     }
 }
 
-/// The call as one of the user that it names; see [`Call::of_caller`]. While auth is disabled, the call is what it is.
+/// The call as one of the user that it names; see [`Call::bind_to_user`]. While auth is disabled, the call is what it
+/// is.
 ///
 /// # Errors
 /// Those of [`Node::identify`].
-pub(super) async fn of_user(node: &Node, call: &Call) -> Result<Call, Failure> {
-    Ok(call.clone().of_caller(node.identify(&call.credentials).await?))
+pub(super) async fn bind_to_user(node: &Node, call: &Call) -> Result<Call, Failure> {
+    Ok(call.clone().bind_to_user(node.identify(&call.credentials).await?))
 }
 
 /// The API version a client says it has.

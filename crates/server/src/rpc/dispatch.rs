@@ -50,6 +50,10 @@ const ENDLESS: [&str; 6] = [
     health::WATCH,
 ];
 
+/// Methods that are served although their client leaves other answers untaken: renewals are small, and a lease must not
+/// end for that.
+const URGENT: [&str; 1] = [methods::LEASE_KEEP_ALIVE];
+
 /// Methods that a learner serves, as in etcd: of ranges only those that are serializable.
 const SERVED_BY_LEARNERS: [&str; 3] =
     [methods::KV_RANGE, methods::MAINTENANCE_STATUS, methods::MAINTENANCE_SNAPSHOT];
@@ -78,6 +82,7 @@ struct ServedMethod {
     needs: Needs,
     /// Whether the limits of a client count: a health check is answered also when its address has had its share.
     is_limited: bool,
+    is_urgent: bool,
     serve: Serve,
 }
 
@@ -89,6 +94,7 @@ struct Exchange {
     connection: Arc<ConnectionDispatch>,
     metrics: CallMetrics,
     needs: Needs,
+    is_urgent: bool,
     call: Call,
     /// If clients have limits.
     open: Option<OpenCall>,
@@ -105,8 +111,8 @@ impl Dispatch {
             // Methods that are not served have metrics too, with zeros.
             let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live, epoch);
             let (needs, serve) = served(path)?;
-            let is_limited = !health::ALL.contains(&path);
-            Some((path, ServedMethod { metrics, needs, is_limited, serve }))
+            let (is_limited, is_urgent) = (!health::ALL.contains(&path), URGENT.contains(&path));
+            Some((path, ServedMethod { metrics, needs, is_limited, is_urgent, serve }))
         };
         let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
         let methods = Arc::new(methods);
@@ -178,8 +184,19 @@ impl GrpcService for Dispatch {
         let span = tracer.and_then(|tracer| tracer.begin(head, &connection.source));
         match connection.admit(head, method).and_then(|call| requests.supported().map(|()| call)) {
             Ok((call, open)) => {
-                let (connection, metrics, needs) = (connection.clone(), method.metrics, method.needs);
-                (method.serve)(Exchange { connection, metrics, needs, call, open, requests, reply, span })
+                let (connection, metrics) = (connection.clone(), method.metrics);
+                let (needs, is_urgent) = (method.needs, method.is_urgent);
+                (method.serve)(Exchange {
+                    connection,
+                    metrics,
+                    needs,
+                    is_urgent,
+                    call,
+                    open,
+                    requests,
+                    reply,
+                    span,
+                })
             }
             Err(failure) => {
                 method.metrics.refused(&failure, span);
@@ -190,6 +207,10 @@ impl GrpcService for Dispatch {
 
     fn is_endless(&self, head: &RequestHead) -> bool {
         ENDLESS.iter().any(|path| path.as_bytes() == head.path())
+    }
+
+    fn is_urgent(head: &RequestHead) -> bool {
+        URGENT.iter().any(|path| path.as_bytes() == head.path())
     }
 }
 
@@ -295,7 +316,7 @@ where
     F: Future<Output = (Result<A, Failure>, LoopTimes)>,
     A: Into<UnaryResponse>,
 {
-    let Exchange { connection, metrics, needs, mut call, open, mut requests, mut reply, span } = exchange;
+    let Exchange { connection, metrics, needs, mut call, open, mut requests, mut reply, span, .. } = exchange;
     let body = match requests.first().await {
         Ok(body) => body,
         Err(failure) => return reply.finish(Err(&failure)),
@@ -375,15 +396,14 @@ where
     H: FnOnce(Arc<Node>, Call, CountedRequests) -> F,
     F: Future<Output = Result<Responses, Failure>>,
 {
-    let Exchange { connection, metrics, needs, call, open, requests, mut reply, span } = exchange;
+    let Exchange { connection, metrics, needs, is_urgent, call, open, requests, mut reply, span } = exchange;
     let node = connection.node.clone();
     let account = open.as_ref().map(|open| open.account().clone());
     let call = Call { spans: span.as_deref().map(CallSpan::inner), ..call };
     let mut running = metrics.begin(span);
     running.counts_as(open);
     let requests = CountedRequests::new(requests, metrics, account);
-    // Renewals are small, and a lease must not end because its client leaves other answers untaken.
-    let room = if metrics.path() == methods::LEASE_KEEP_ALIVE { AnswerRoom::default() } else { reply.room() };
+    let room = if is_urgent { AnswerRoom::default() } else { reply.room() };
     let sent = async {
         let begun = async {
             node.admit(needs, &call.credentials).await?;

@@ -15,7 +15,8 @@
 //! So the response is never in memory as a whole. Encoding the same range twice at the same revision gives the same
 //! bytes, which is why the bytes that were sent can be skipped: their keys are walked again, their values are not read.
 //!
-//! The next chunk is taken when the client has taken the one before. An encoder whose chunk is not taken soon ends, and
+//! The next chunk is taken when the client has taken the one before, and two more are made meanwhile, and a third that
+//! waits for their place. An encoder whose chunk is not taken soon ends, and
 //! with it its thread, its permit and its pin: a client that reads slowly must not keep them from others. When the
 //! client has taken what is there, another encoder goes on, at the cost of a walk. If history was compacted beyond the
 //! revision meanwhile, the call fails.
@@ -38,17 +39,12 @@ use crate::node::Node;
 /// Bytes that cross the channel at once: each crossing wakes the RPC worker, and then the client.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// Chunks that wait in the channel: while one is sent, the next is made.
-const MAX_WAITING_CHUNKS: usize = 1;
-
-/// What else the channel has place for: the beginning. How the encoder ended has a place of its own from the start.
-const OTHER_PARTS: usize = 2;
+/// Chunks that wait in the channel while one is sent; the encoder holds another one, which it waits to add. The
+/// beginning has the place of one of them until it is taken.
+const MAX_WAITING_CHUNKS: usize = 2;
 
 /// How long an encoder waits until a chunk is taken. A client that takes 10 MiB a second does not have it begin again.
 const MAX_CHUNK_WAIT: Duration = Duration::from_millis(100);
-/// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own:
-/// about half a millisecond of work.
-pub(super) const MIN_LARGE_RANGE_STEPS: usize = 1_000;
 
 /// Longest message a client of grpc-go accepts; etcd sends no longer one either.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
@@ -198,7 +194,8 @@ async fn encode(
     header: Option<pb::ResponseHeader>,
     skip: usize,
 ) -> mpsc::Receiver<RangePart> {
-    let (parts, receiver) = mpsc::channel(MAX_WAITING_CHUNKS + OTHER_PARTS);
+    // How the encoder ended has a place of its own from the start.
+    let (parts, receiver) = mpsc::channel(MAX_WAITING_CHUNKS + 1);
     // The receiver is there.
     let Ok(end) = parts.clone().reserve_owned().await else { return receiver };
     let (on, request) = (node.clone(), request.clone());
@@ -337,12 +334,14 @@ mod tests {
     /// What crosses the channel for parts of these lengths, of which `skip` bytes were sent before: the whole length,
     /// then the chunks; and whether all of it was taken.
     fn crossed(lengths: &[usize], skip: usize, is_taken: bool) -> (usize, Vec<Vec<u8>>, bool) {
-        let (parts, mut receiver) = mpsc::channel(MAX_WAITING_CHUNKS + 1);
+        let (parts, mut receiver) = mpsc::channel(MAX_WAITING_CHUNKS);
+        let (go_on, goes_on) = std::sync::mpsc::channel();
         let lengths = lengths.to_vec();
         let encoding = std::thread::spawn(move || {
             let used = OnceCell::from(header(7));
             let mut encoder = RangeEncoding::new(&parts, &used, skip);
             encoder.begin(lengths.iter().sum());
+            goes_on.recv().expect("the beginning is taken");
             for (number, length) in lengths.iter().enumerate() {
                 match encoder.next(*length) {
                     NextChunk::Make => encoder.push(vec![number as u8; *length].into()),
@@ -352,19 +351,19 @@ mod tests {
             }
             encoder.send_chunk()
         });
-        let mut ended = None;
-        if !is_taken {
-            ended = Some(encoding.join().expect("it ends"));
-        }
         let Some(RangePart::Begin { header: sent, length }) = receiver.blocking_recv() else {
             panic!("no beginning")
         };
         assert_eq!(sent, header(7));
+        go_on.send(()).expect("it waits");
+        let mut encoding = Some(encoding);
+        let mut all = || encoding.take().expect("it is asked once").join().expect("it ends");
+        let early = (!is_taken).then(&mut all);
         let mut chunks = Vec::new();
         while let Some(RangePart::Chunk(chunk)) = receiver.blocking_recv() {
             chunks.push(chunk.concat());
         }
-        let all = ended.unwrap_or(true);
+        let all = early.unwrap_or_else(all);
         (length, chunks, all)
     }
 

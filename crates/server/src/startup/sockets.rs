@@ -257,14 +257,14 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     use super::*;
-    use crate::tls::tests::made_up_listener;
+    use crate::tls::tests::generated_listener;
 
     #[tokio::test]
     async fn a_silent_connection_holds_no_place_among_the_handshakes() {
         let dir = tempfile::tempdir().expect("a directory");
         let refused = IntCounter::new("refused", "those beyond").expect("a good name");
         let handshakes = ConnectionCap::new("test", 1, refused);
-        let endpoint = SecureEndpoint { tls: made_up_listener(dir.path()), handshakes: handshakes.clone() };
+        let endpoint = SecureEndpoint { tls: generated_listener(dir.path()), handshakes: handshakes.clone() };
         for has_plain in [false, true] {
             let security = ListenerSecurity::new(has_plain, Some(endpoint.clone()));
             let (ours, mut theirs) = UnixStream::pair().expect("a pair");
@@ -286,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let refused = IntCounter::new("refused", "those beyond").expect("a good name");
         let handshakes = ConnectionCap::new("test", 1, refused.clone());
-        let endpoint = SecureEndpoint { tls: made_up_listener(dir.path()), handshakes: handshakes.clone() };
+        let endpoint = SecureEndpoint { tls: generated_listener(dir.path()), handshakes: handshakes.clone() };
         let security = ListenerSecurity::new(true, Some(endpoint));
         let _held = handshakes.admit().expect("the only place");
         for (first, is_served) in [(FIRST_BYTE, false), (b'G', true)] {

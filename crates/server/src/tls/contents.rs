@@ -27,7 +27,7 @@ pub(crate) struct ShownCertificate {
 }
 
 /// The certificates that a side trusts.
-pub(crate) struct Believed {
+pub(crate) struct TrustRules {
     /// None where no certificates are demanded.
     pub(crate) diallers: Option<Arc<DiallerVerifier>>,
     /// Only of [`TlsSide::Peer`].
@@ -39,8 +39,8 @@ pub(crate) struct TlsContents {
     pub(crate) provider: Arc<CryptoProvider>,
     pub(crate) shown: Option<ShownCertificate>,
     pub(crate) shown_when_dialling: Option<ShownCertificate>,
-    /// None while a file of authorities or revocations is bad: then no one is.
-    pub(crate) believed: Option<Believed>,
+    /// None while a file of authorities or revocations is bad: then no one is trusted.
+    pub(crate) trust: Option<TrustRules>,
 }
 
 /// What was bad when files were read again.
@@ -68,7 +68,7 @@ impl TlsContents {
             provider: Arc::new(provider(&files.parameters.cipher_suites)),
             shown: None,
             shown_when_dialling: None,
-            believed: None,
+            trust: None,
         };
         let failures = contents.reload(files);
         match failures.pairs.into_iter().chain(failures.restrictions).next() {
@@ -90,13 +90,13 @@ impl TlsContents {
             }
         }
         match self.read_restrictions(files) {
-            Ok(believed) => self.believed = Some(believed),
-            Err(error) => (self.believed, failures.restrictions) = (None, Some(error)),
+            Ok(trust) => self.trust = Some(trust),
+            Err(error) => (self.trust, failures.restrictions) = (None, Some(error)),
         }
         failures
     }
 
-    fn read_restrictions(&self, files: &TlsFiles) -> Result<Believed, TlsError> {
+    fn read_restrictions(&self, files: &TlsFiles) -> Result<TrustRules, TlsError> {
         let settings = &files.settings;
         let rules = Arc::new(CertificateRules {
             common_names: settings.allowed_common_names.clone(),
@@ -133,7 +133,7 @@ impl TlsContents {
                 Some(Arc::new(AcceptorVerifier { library, rules, provider: provider.clone() }))
             }
         };
-        Ok(Believed { diallers, acceptors })
+        Ok(TrustRules { diallers, acceptors })
     }
 }
 

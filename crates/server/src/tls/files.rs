@@ -157,12 +157,13 @@ pub(crate) fn revoked_in(bytes: &[u8]) -> Result<HashSet<Vec<u8>>, String> {
     Ok(serials)
 }
 
-/// The authorities that this machine trusts: the file of `SSL_CERT_FILE`, or the first bundle that exists.
-pub(crate) fn system_bundle() -> NamedFile {
+/// The authorities that this machine trusts: the file of `SSL_CERT_FILE`, or the first bundle that exists. `flag` would
+/// name another file instead.
+pub(crate) fn system_bundle(flag: &str) -> NamedFile {
     let chosen = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
     let path = chosen.or_else(|| SYSTEM_BUNDLES.iter().map(PathBuf::from).find(|path| path.exists()));
     let path = path.unwrap_or_else(|| Path::new(SYSTEM_BUNDLES[0]).to_owned());
-    NamedFile { flag: "trusted-ca-file or --peer-trusted-ca-file, else the system's".to_owned(), path }
+    NamedFile { flag: format!("{flag}, else the system's"), path }
 }
 
 fn describe(error: &pem::Error) -> String {

@@ -13,7 +13,7 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, ServerConfig, SupportedProtocolVersion};
 use transport::PEER_ALPN;
 
-use super::contents::{Believed, ShownCertificate, TlsContents};
+use super::contents::{ShownCertificate, TlsContents, TrustRules};
 use super::files::TlsError;
 use super::sides::TlsFiles;
 use crate::config::{TlsParameters, TlsVersion};
@@ -69,14 +69,14 @@ impl LoadedTls {
     pub(crate) fn of(files: &TlsFiles, contents: &TlsContents) -> Result<LoadedTls, TlsError> {
         let builder = ConfigBuilder { files, contents, versions: versions(&files.parameters) };
         let not_after_s = contents.shown.as_ref().and_then(|shown| shown.not_after_s);
-        let Some(believed) = &contents.believed else {
+        let Some(trust) = &contents.trust else {
             return Ok(LoadedTls { listening: Vec::new(), dialling: None, not_after_s, is_refusing: true });
         };
         let listening = match &contents.shown {
-            Some(shown) => builder.listening(shown, believed)?,
+            Some(shown) => builder.listening(shown, trust)?,
             None => Vec::new(),
         };
-        let dialling = builder.dialling(believed)?;
+        let dialling = builder.dialling(trust)?;
         Ok(LoadedTls { listening, dialling, not_after_s, is_refusing: false })
     }
 
@@ -107,17 +107,17 @@ impl ConfigBuilder<'_> {
     fn listening(
         &self,
         shown: &ShownCertificate,
-        believed: &Believed,
+        trust: &TrustRules,
     ) -> Result<Vec<Arc<ServerConfig>>, TlsError> {
         let builder = ServerConfig::builder_with_provider(self.contents.provider.clone())
             .with_protocol_versions(&self.versions)
             .map_err(|error| self.files.combination("cipher-suites", error.to_string()))?;
-        let builder = match &believed.diallers {
+        let builder = match &trust.diallers {
             Some(verifier) => builder.with_client_cert_verifier(verifier.clone()),
             None => builder.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(shown.pair.clone())));
-        if believed.diallers.is_some() {
+        if trust.diallers.is_some() {
             config.session_storage = Arc::new(NoServerSessionStorage {});
             config.send_tls13_tickets = 0;
         }
@@ -129,8 +129,8 @@ impl ConfigBuilder<'_> {
         Ok(Offer::ALL.into_iter().map(offered).collect())
     }
 
-    fn dialling(&self, believed: &Believed) -> Result<Option<DiallingConfigs>, TlsError> {
-        let Some(verifier) = &believed.acceptors else { return Ok(None) };
+    fn dialling(&self, trust: &TrustRules) -> Result<Option<DiallingConfigs>, TlsError> {
+        let Some(verifier) = &trust.acceptors else { return Ok(None) };
         let builder = ClientConfig::builder_with_provider(self.contents.provider.clone())
             .with_protocol_versions(&self.versions)
             .map_err(|error| self.files.combination("cipher-suites", error.to_string()))?

@@ -58,7 +58,7 @@ pub(crate) struct TlsSides {
 }
 
 impl TlsSides {
-    /// Reads what the flags name; makes up certificates that they ask for.
+    /// Reads what the flags name; generates the certificates that they ask for.
     ///
     /// # Errors
     /// A file that is not what its flag asks for.
@@ -74,8 +74,8 @@ impl TlsSides {
     /// A file that is not what its flag asks for.
     pub(crate) fn check(config: &ServerConfig) -> Result<(), TlsError> {
         let security = &config.security;
-        let clients = config.serves_clients_securely() && !security.client.makes_up_certificate();
-        let peers = config.speaks_securely_to_peers() && !security.peer.makes_up_certificate();
+        let clients = config.serves_clients_securely() && !security.client.generates_certificate();
+        let peers = config.speaks_securely_to_peers() && !security.peer.generates_certificate();
         TlsSides::load_sides(config, clients, peers).map(drop)
     }
 
@@ -84,10 +84,10 @@ impl TlsSides {
         let load = |side: TlsSide, hosts: Vec<String>| {
             let settings = if side == TlsSide::Peer { &security.peer } else { &security.client };
             let mut files = TlsFiles::of(side, settings, &security.parameters)?;
-            if settings.makes_up_certificate() {
+            if settings.generates_certificate() {
                 let years = security.parameters.self_signed_validity_years;
                 let (certificate, key) = self_signed::ensure(side, &config.data_dir, &hosts, years)?;
-                files = files.with_made_up(certificate, key);
+                files = files.with_generated(certificate, key);
             }
             TlsSource::load(files).map(Arc::new)
         };

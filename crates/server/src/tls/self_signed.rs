@@ -1,4 +1,4 @@
-//! Certificates that a member makes up (`--auto-tls`, `--peer-auto-tls`).
+//! Certificates that a member generates (`--auto-tls`, `--peer-auto-tls`).
 //!
 //! As in etcd they are kept below the data directory and used again at the next start. They are for the hosts of the
 //! listening URLs, and no authority vouches for them.

@@ -34,9 +34,10 @@ pub(crate) fn service_client(security: &ServiceSecurity) -> Result<Arc<ClientCon
     let library = match security.skip_verification {
         true => None,
         false => {
-            let trusted = named("discovery-cacert", &security.trusted_ca_file);
-            let roots =
-                trusted.map_or_else(|| system_bundle().usable_authorities(), |file| file.authorities())?;
+            let flag = "discovery-cacert";
+            let trusted = named(flag, &security.trusted_ca_file);
+            let roots = trusted
+                .map_or_else(|| system_bundle(flag).usable_authorities(), |file| file.authorities())?;
             let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
             Some(verifier.build().map_err(|error| unusable(&error))? as Arc<dyn ServerCertVerifier>)
         }

@@ -86,12 +86,13 @@ impl TlsFiles {
             parameters: parameters.clone(),
         };
         let needs_authorities = settings.demands_certificates() || files.checks_acceptors();
-        files.system = (needs_authorities && files.trusted.is_none()).then(system_bundle);
+        files.system = (needs_authorities && files.trusted.is_none())
+            .then(|| system_bundle(&format!("{prefix}trusted-ca-file")));
         Ok(files)
     }
 
     /// The same with a generated certificate.
-    pub(crate) fn with_made_up(mut self, certificate: NamedFile, key: NamedFile) -> TlsFiles {
+    pub(crate) fn with_generated(mut self, certificate: NamedFile, key: NamedFile) -> TlsFiles {
         self.shown = Some((certificate, key));
         self
     }
@@ -110,7 +111,7 @@ impl TlsFiles {
     /// Whether an authority must vouch for members that are dialled. None does for generated certificates.
     pub(super) fn checks_acceptors(&self) -> bool {
         self.side == TlsSide::Peer
-            && (!self.settings.makes_up_certificate() || self.settings.demands_certificates())
+            && (!self.settings.generates_certificate() || self.settings.demands_certificates())
     }
 
     /// Files or flags that are good one by one and cannot be used together.

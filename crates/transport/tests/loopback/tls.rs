@@ -166,7 +166,7 @@ fn a_peer_that_takes_nothing_is_given_up() {
 }
 
 #[test]
-fn a_peer_that_cannot_prove_who_it_is_is_not_believed() {
+fn a_peer_that_cannot_prove_who_it_is_is_not_trusted() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let good = ours.credentials("127.0.0.1");
     let a = start(config(1, &good), &good);

@@ -104,7 +104,7 @@ fn a_stream_is_reset_at_its_deadline() {
     client.sent();
     assert_eq!(wait(&mut client), Some(50));
     assert_eq!(client.resets(), [(1, code(ErrorCode::Cancel))]);
-    assert!(matches!(client.events()[..], [Event::Gone { slot: 1 }]));
+    assert!(matches!(client.events()[..], [Event::Gone { stream: 1, slot: 1 }]));
     assert_eq!(wait(&mut client), Some(55));
     assert_eq!(client.resets(), [(3, code(ErrorCode::Cancel))]);
     assert_eq!(wait(&mut client), None, "the one that ended has none");

@@ -6,8 +6,8 @@ use super::rig::{Client, block, code, field, frame, frames};
 use crate::ErrorCode;
 use crate::frame::FrameType;
 use crate::limits::{
-    MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_STREAM_WINDOW_BYTES,
-    MAX_VISITED_STREAMS, MAX_WAITING_REQUEST_BYTES,
+    MAX_CONNECTION_WINDOW_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES, MAX_RESERVED_SILENCE,
+    MAX_STREAM_WINDOW_BYTES, MAX_UNBLOCKED_PER_ROUND, MAX_WAITING_REQUEST_BYTES,
 };
 
 /// Bytes of a large message, with its prefix.
@@ -72,6 +72,27 @@ fn requests_wait_while_answers_are_not_taken() {
 }
 
 #[test]
+fn an_urgent_request_does_not_wait_for_room() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.begun();
+    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    let urgent = block(&[(":method", "POST"), (":path", "/urgent"), ("te", "trailers")]);
+    client.request(3, true);
+    client.headers(5, false, &urgent);
+    client.headers(7, false, &urgent);
+    client.frame(FrameType::RstStream, 0, 5, &8_u32.to_be_bytes());
+    assert_eq!(client.begun(), [7]);
+    client.headers(9, false, &urgent);
+    client.request(11, true);
+    client.open(0, 1 << 25);
+    client.open(1, 1 << 25);
+    client.sent();
+    assert_eq!(client.begun(), [3, 9, 11], "in their order while there is room");
+    assert_eq!(client.server.held_bytes().requests, 0);
+}
+
+#[test]
 fn requests_that_wait_are_limited_too() {
     let mut client = Client::new();
     client.request(1, true);
@@ -93,10 +114,19 @@ fn requests_that_wait_are_limited_too() {
     assert_eq!(refused, [(2 * sent + 1, code(ErrorCode::RefusedStream))]);
     assert!(sent as usize * 15_000 <= MAX_WAITING_REQUEST_BYTES + 15_000, "{sent} wait");
     assert!(client.begun().is_empty());
+    let held = client.server.held_bytes().requests;
+    assert!(held > MAX_WAITING_REQUEST_BYTES - 20_000, "only {held} bytes are held");
+    // The client gives up one of them, and not the first: another one has its place.
+    client.frame(FrameType::RstStream, 0, 101, &8_u32.to_be_bytes());
+    assert!(client.server.held_bytes().requests < held);
+    client.headers(2 * sent + 3, true, &large);
+    assert_eq!(client.resets(), []);
+    assert_eq!(client.server.held_bytes().requests, held);
     client.open(0, 1 << 25);
     client.open(1, 1 << 25);
     client.sent();
     assert_eq!(client.begun().len(), sent as usize - 1);
+    assert_eq!(client.server.held_bytes().requests, 0);
 }
 
 #[test]
@@ -171,6 +201,44 @@ fn large_messages_share_the_room_in_their_order() {
 }
 
 #[test]
+fn a_large_message_that_does_not_go_on_loses_its_room_to_others() {
+    let mut client = Client::new();
+    let streams: Vec<u32> = (0..10).map(|number| 2 * number + 1).collect();
+    for stream in &streams[..8] {
+        client.request(*stream, false);
+        send(&mut client, *stream, 10_000);
+        client.begun();
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(true));
+    }
+    // While no other message waits for it, they keep their room.
+    assert!(!client.server.settle(client.now));
+    assert_eq!(client.server.deadline(), None);
+    client.now += MAX_RESERVED_SILENCE;
+    client.server.on_time(client.now);
+    for stream in &streams[8..] {
+        client.request(*stream, false);
+        send(&mut client, *stream, 10_000);
+        client.begun();
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(false));
+    }
+    assert!(client.server.settle(client.now));
+    assert_eq!(client.server.deadline(), Some(client.now + MAX_RESERVED_SILENCE));
+    client.now += MAX_RESERVED_SILENCE / 2;
+    send(&mut client, 1, 10_000);
+    client.server.settle(client.now);
+    client.now += MAX_RESERVED_SILENCE / 2;
+    client.events();
+    client.server.on_time(client.now);
+    let refused = code(ErrorCode::RefusedStream);
+    assert_eq!(client.resets(), [(3, refused), (5, refused)], "as many as are needed, not the first one");
+    for stream in &streams[8..] {
+        assert_eq!(client.server.reserve(*stream, LARGE), Ok(true));
+    }
+    client.server.settle(client.now);
+    assert_eq!(client.server.deadline(), None);
+}
+
+#[test]
 fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
     let mut client = Client::new();
     let mut refused = Vec::new();
@@ -198,6 +266,68 @@ fn a_client_that_fills_the_connection_has_its_newest_parts_refused() {
 }
 
 #[test]
+fn a_request_that_has_come_to_its_end_is_not_refused() {
+    let mut client = Client::new();
+    let count = MAX_CONNECTION_WINDOW_BYTES / MAX_STREAM_WINDOW_BYTES;
+    for number in 0..count {
+        client.request(2 * number + 1, false);
+        client.begun();
+        send(&mut client, 2 * number + 1, WINDOW - 20_000);
+        assert_eq!(client.server.reserve(2 * number + 1, WINDOW), Ok(true));
+    }
+    let last = 2 * count - 1;
+    for number in 0..count - 1 {
+        send(&mut client, 2 * number + 1, 19_000);
+        assert_eq!(client.server.reserve(2 * number + 1, WINDOW), Ok(true));
+    }
+    let mut left = client.server.receiving.window.left();
+    // The last request ends with the frame that takes the rest.
+    for stream in (1..last).step_by(2) {
+        let some = left.saturating_sub(16_384 + 1_000).min(1_000);
+        send(&mut client, stream, some);
+        left -= some;
+    }
+    assert!(client.resets().is_empty());
+    client.frame(FrameType::Data, 1, last, &[7; 16_384]);
+    assert_eq!(client.resets(), [(last - 2, code(ErrorCode::RefusedStream))]);
+    assert_eq!(client.server.has_ended(last), Ok(true));
+}
+
+#[test]
+fn requests_that_begin_late_are_refused_too_when_they_fill_the_connection() {
+    let mut client = Client::new();
+    client.request(1, true);
+    client.begun();
+    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    assert!(!client.server.has_room());
+    // None of these begins, and no message is whole: what they send fills the window of the connection.
+    let mut left = MAX_CONNECTION_WINDOW_BYTES as usize - 1_000;
+    let mut streams = Vec::new();
+    while left > 0 {
+        let stream = 2 * streams.len() as u32 + 3;
+        client.request(stream, false);
+        let some = left.min(WINDOW - 6_000);
+        send(&mut client, stream, some);
+        left -= some;
+        streams.push(stream);
+    }
+    assert!(client.resets().is_empty(), "none can be said to be incomplete");
+    client.open(0, 1 << 25);
+    client.open(1, 1 << 25);
+    client.sent();
+    assert_eq!(client.begun(), streams);
+    for stream in &streams {
+        assert_eq!(client.server.reserve(*stream, WINDOW), Ok(true));
+    }
+    client.server.settle(client.now);
+    assert_eq!(client.resets(), [(streams[streams.len() - 1], code(ErrorCode::RefusedStream))]);
+    // The others can be completed.
+    send(&mut client, streams[0], 6_000);
+    assert_eq!(client.server.take_data(streams[0], WINDOW).map(|data| data.len()), Ok(WINDOW));
+    assert!(!client.server.is_closed());
+}
+
+#[test]
 fn what_is_kept_of_a_body_is_held_until_it_is_not() {
     let mut client = Client::new();
     client.request(1, false);
@@ -222,7 +352,7 @@ fn what_is_kept_of_a_body_is_held_until_it_is_not() {
 }
 
 #[test]
-fn streams_without_a_window_are_looked_at_some_at_a_time() {
+fn blocked_streams_are_looked_at_some_at_a_time() {
     let mut client = Client::new();
     client.set(4, 0);
     client.open(0, 1 << 30);
@@ -239,7 +369,7 @@ fn streams_without_a_window_are_looked_at_some_at_a_time() {
         client.server.receive(&setting(value), client.now + std::time::Duration::from_millis(value.into()));
         let sent = frames(&client.take_output(usize::MAX));
         let data = sent.iter().filter(|sent| sent.kind == FrameType::Data).count();
-        assert!(data <= MAX_VISITED_STREAMS, "{data} streams were looked at for a setting");
+        assert!(data <= MAX_UNBLOCKED_PER_ROUND, "{data} streams were looked at for a setting");
         assert!(client.server.has_more_output(), "the others are not forgotten");
     }
     // Nothing else happens, and each gets its window.

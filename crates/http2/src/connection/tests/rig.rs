@@ -11,7 +11,7 @@ use crate::{ErrorCode, HttpSettings, Keepalive, PREFACE};
 pub(super) fn settings() -> HttpSettings {
     let min_client_interval = Duration::from_secs(5);
     let keepalive = Keepalive { interval: Duration::ZERO, timeout: Duration::ZERO, min_client_interval };
-    HttpSettings { max_concurrent_streams: u32::MAX, keepalive }
+    HttpSettings { max_concurrent_streams: u32::MAX, keepalive, is_urgent: |head| head.path() == b"/urgent" }
 }
 
 /// A frame that the server sent.

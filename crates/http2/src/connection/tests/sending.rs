@@ -161,7 +161,7 @@ fn a_reset_ends_what_waits() {
     *client.server.slot(1).expect("open") = 77;
     client.server.send_data(1, vec![7; 1 << 20].into()).expect("open");
     client.frame(FrameType::RstStream, 0, 1, &8_u32.to_be_bytes());
-    assert!(matches!(client.events()[..], [Event::Gone { slot: 77 }]));
+    assert!(matches!(client.events()[..], [Event::Gone { stream: 1, slot: 77 }]));
     client.sent();
     client.open(0, 1 << 20);
     assert!(client.sent().is_empty());

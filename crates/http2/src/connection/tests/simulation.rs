@@ -13,7 +13,7 @@ use super::rig::{Client, block, field, frame};
 use crate::frame::FrameType;
 use crate::limits::{
     MAX_CONNECTION_WINDOW_BYTES, MAX_CONTROL_BYTES, MAX_OUTPUT_BYTES, MAX_QUEUED_BYTES, MAX_RESERVED_BYTES,
-    MAX_STREAM_WINDOW_BYTES,
+    MAX_STREAM_WINDOW_BYTES, MAX_WAITING_REQUEST_BYTES,
 };
 
 /// Seeds in the gate, and steps of each.
@@ -182,7 +182,7 @@ impl Run {
                     }
                     let _ = self.client.server.send_headers(stream, &[field(":status", "200")], false);
                 }
-                Event::Gone { slot } => {
+                Event::Gone { slot, .. } => {
                     self.served.remove(&slot);
                 }
                 Event::Data { .. } | Event::Sent { .. } => {}
@@ -209,6 +209,7 @@ impl Run {
                 _ => {}
             }
         }
+        self.client.server.settle(self.client.now);
     }
 
     /// Takes a part of what has come, or asks for room for more of it.
@@ -228,7 +229,7 @@ impl Run {
     /// What a connection may hold for a client.
     fn check(&mut self) {
         let held = self.client.server.held_bytes();
-        let most = MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES;
+        let most = MAX_CONNECTION_WINDOW_BYTES as usize + MAX_RESERVED_BYTES + MAX_WAITING_REQUEST_BYTES;
         assert!(held.requests <= most, "{} bytes of requests are held", held.requests);
         let queued: usize = self.client.server.streams.values().map(|stream| stream.queued).sum();
         assert_eq!(queued, self.client.server.queued, "what waits is counted");

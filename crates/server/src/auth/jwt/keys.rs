@@ -109,12 +109,12 @@ impl JwtKeys {
     }
 
     /// Whether these were read from files with the same bytes.
-    pub(super) fn are_those_of(&self, other: &JwtKeys) -> bool {
+    pub(super) fn same_files_as(&self, other: &JwtKeys) -> bool {
         self.digest == other.digest
     }
 
     /// Whether to check a signature takes no longer than other work of a call.
-    pub(super) fn check_fast(&self) -> bool {
+    pub(super) fn verifies_fast(&self) -> bool {
         matches!(self.verifier, TokenVerifier::Hmac(_))
     }
 

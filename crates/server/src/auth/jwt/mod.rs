@@ -13,7 +13,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `claims` | what a token says, and how it is written and read |
-//! | `in_force` | keys, and what was found of the tokens that were checked with them |
+//! | `active_keys` | keys, and what was found of the tokens that were checked with them |
 //! | `keys` | keys from their files, and what fits which method |
 //! | `signature` | signing and checking with one algorithm |
 //!
@@ -22,8 +22,8 @@
 //! has changed, both are read again. If they cannot be used, the keys before stay in force, and the reason is logged.
 //! No call waits for a file.
 
+mod active_keys;
 mod claims;
-mod in_force;
 mod keys;
 mod signature;
 #[cfg(test)]
@@ -41,8 +41,8 @@ use crate::file_stamps::FileStamps;
 use crate::logging::RepeatedFailures;
 
 use super::sources::{Source, Sources};
+use active_keys::ActiveKeys;
 pub(crate) use claims::{InvalidToken, TokenOwner};
-use in_force::KeysInForce;
 pub(crate) use keys::JwtKeyError;
 use keys::JwtKeys;
 pub(crate) use signature::IssueError;
@@ -64,7 +64,7 @@ pub(crate) enum TokenRefusal {
 /// Issues and checks signed tokens, with the keys that are in the files.
 pub(crate) struct JwtTokens {
     options: JwtOptions,
-    current: Mutex<Arc<KeysInForce>>,
+    current: Mutex<Arc<ActiveKeys>>,
     /// Locked while the files are asked or read, which may take long. No call waits for it.
     look: Mutex<KeyLook>,
     sources: Arc<Sources>,
@@ -85,7 +85,7 @@ impl JwtTokens {
     /// Keys that are missing, cannot be read, do not fit the method or each other.
     pub(crate) fn load(options: &JwtOptions) -> Result<JwtTokens, JwtKeyError> {
         let stamps = stamps(options);
-        let current = Mutex::new(Arc::new(KeysInForce::load(options)?));
+        let current = Mutex::new(Arc::new(ActiveKeys::load(options)?));
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(JwtTokens {
             options: options.clone(),
@@ -98,7 +98,7 @@ impl JwtTokens {
 
     /// Whether there is a key to sign with.
     pub(crate) fn can_issue(&self) -> bool {
-        self.in_force().keys.can_sign()
+        self.active_keys().keys.can_sign()
     }
 
     /// A token for a user.
@@ -107,12 +107,12 @@ impl JwtTokens {
     /// There is no private key, or no randomness.
     pub(crate) fn issue(&self, name: &str, revision: u64) -> Result<String, IssueError> {
         let expires_s = now_s().saturating_add(self.options.ttl.as_secs());
-        claims::write(name, revision, expires_s, &self.in_force().keys)
+        claims::write(name, revision, expires_s, &self.active_keys().keys)
     }
 
     /// Whose token this is, or that it is not valid; `None` if it was not checked yet: see [`JwtTokens::check`].
     pub(crate) fn known_owner(&self, token: &str) -> Option<Result<TokenOwner, InvalidToken>> {
-        let claims = self.in_force().known(token)?;
+        let claims = self.active_keys().known(token)?;
         Some(logged(claims.and_then(|claims| claims.owner_at(now_s()))))
     }
 
@@ -152,10 +152,10 @@ impl JwtTokens {
     }
 
     fn owner_at(&self, token: &str, now_s: u64) -> Result<TokenOwner, InvalidToken> {
-        self.in_force().claims(token)?.owner_at(now_s)
+        self.active_keys().claims(token)?.owner_at(now_s)
     }
 
-    fn in_force(&self) -> Arc<KeysInForce> {
+    fn active_keys(&self) -> Arc<ActiveKeys> {
         self.current.lock().clone()
     }
 
@@ -168,13 +168,13 @@ impl JwtTokens {
         if !has_changed && !look.stamps.are_unsettled() {
             return;
         }
-        match KeysInForce::load(&self.options) {
+        match ActiveKeys::load(&self.options) {
             Ok(loaded) => {
                 if has_changed {
                     tracing::info!("reloaded the keys of signed tokens");
                 }
                 // What was found of tokens stays as long as the keys are the same.
-                if !loaded.keys.are_those_of(&self.in_force().keys) {
+                if !loaded.keys.same_files_as(&self.active_keys().keys) {
                     *self.current.lock() = Arc::new(loaded);
                 }
                 look.stamps = stamps;

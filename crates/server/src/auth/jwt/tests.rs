@@ -50,7 +50,7 @@ fn ann() -> TokenOwner {
 /// A token with these parts, signed as a service that shares the keys would.
 fn made(tokens: &JwtTokens, header: &str, claims: &str) -> String {
     let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
-    let signature = tokens.in_force().keys.sign(signed.as_bytes()).expect("a private key");
+    let signature = tokens.active_keys().keys.sign(signed.as_bytes()).expect("a private key");
     format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
@@ -241,7 +241,7 @@ fn keys_follow_their_file_and_bad_ones_leave_those_before() {
 
 /// How many tokens were checked with the keys in force.
 fn checks(jwt: &JwtTokens) -> usize {
-    jwt.in_force().checks.load(std::sync::atomic::Ordering::Relaxed)
+    jwt.active_keys().checks.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// A token whose signature is wrong; a long one if `padding` is large.
@@ -330,13 +330,13 @@ fn no_call_waits_for_a_file_of_keys() {
 #[test]
 fn the_same_keys_read_again_keep_what_was_found() {
     let jwt = signing(SignMethod::Rs256);
-    let before = jwt.in_force();
+    let before = jwt.active_keys();
     let method = SignMethod::Rs256;
     let reads =
-        |private: &str| KeysInForce::load(&options(method, Some(private), None)).expect("good keys").keys;
-    assert!(reads("rsa.key").are_those_of(&reads("rsa.key")));
-    assert!(!reads("rsa.key").are_those_of(&reads("rsa-other.key")));
-    assert!(!reads("rsa.key").are_those_of(&before.keys), "those have a public key, too");
+        |private: &str| ActiveKeys::load(&options(method, Some(private), None)).expect("good keys").keys;
+    assert!(reads("rsa.key").same_files_as(&reads("rsa.key")));
+    assert!(!reads("rsa.key").same_files_as(&reads("rsa-other.key")));
+    assert!(!reads("rsa.key").same_files_as(&before.keys), "those have a public key, too");
 }
 
 #[test]

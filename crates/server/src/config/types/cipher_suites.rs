@@ -56,7 +56,7 @@ pub(crate) fn parse(name: &str) -> Result<u16, String> {
         ));
     }
     let known = OFFERED.map(|(offered, _)| offered).join(", ");
-    Err(format!("unexpected TLS cipher suite {name:?} (--cipher-suites); expected of {known}"))
+    Err(format!("unexpected TLS cipher suite {name:?} (--cipher-suites); expected one of {known}"))
 }
 
 #[cfg(test)]

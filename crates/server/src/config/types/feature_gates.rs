@@ -125,7 +125,7 @@ impl FeatureGates {
 
 fn unknown(name: &str) -> String {
     let known = ALL.map(|(name, _)| name).into_iter().chain(GATES.map(|gate| gate.name));
-    format!("unrecognized feature gate: {name}; expected of {}", known.collect::<Vec<_>>().join(", "))
+    format!("unrecognized feature gate: {name}; expected one of {}", known.collect::<Vec<_>>().join(", "))
 }
 
 /// A line for each gate, as `--help` and the contract list them.
@@ -171,7 +171,8 @@ mod tests {
     fn errors_are_etcds() {
         let error = |text| FeatureGates::parse(text).expect_err(text);
         assert!(
-            error("Nonsense=true").starts_with("unrecognized feature gate: Nonsense; expected of AllAlpha, ")
+            error("Nonsense=true")
+                .starts_with("unrecognized feature gate: Nonsense; expected one of AllAlpha, ")
         );
         let missing = "missing bool value for LeaseCheckpoint; ";
         assert!(error("LeaseCheckpoint").starts_with(missing));

@@ -3,7 +3,7 @@
 //! etcd serves it, because its tracing exporter registers grpc-go's compressor. A message is one gzip stream; what it
 //! decompresses to has the limit of messages.
 //!
-//! An RPC worker has other clients, so it compresses and decompresses little at a time. What decompresses to more is
+//! An RPC worker has other clients, so it compresses and decompresses little at a time. What is or becomes more is
 //! decompressed on a thread for blocking work, a few messages at a time. A large answer is sent as it is, which the
 //! flag before each message permits: it could not be sent while it is made, because its length precedes it.
 
@@ -32,9 +32,7 @@ static PERMITS: Semaphore = Semaphore::const_new(MAX_AT_ONCE);
 /// # Errors
 /// When it is no gzip stream, or larger than `max_bytes`; in grpc-go's words.
 pub(in crate::grpc) async fn decompressed(message: Bytes, max_bytes: usize) -> Result<Bytes, Failure> {
-    let is_small = max_bytes <= MAX_INLINE_BYTES;
-    let inline = decompress(&message, max_bytes.min(MAX_INLINE_BYTES));
-    if is_small || inline.as_ref().err().is_none_or(|failure| failure.code != Code::ResourceExhausted) {
+    if let Some(inline) = decompressed_inline(&message, max_bytes) {
         return inline;
     }
     // The semaphore is never closed.
@@ -44,6 +42,17 @@ pub(in crate::grpc) async fn decompressed(message: Bytes, max_bytes: usize) -> R
         decompress(&message, max_bytes)
     });
     job.await.unwrap_or_else(|_| Err(Failure::unexpected()))
+}
+
+/// The same for a message of which little is to be done: what is read is as limited as what comes of it, because a
+/// stream may have many empty parts.
+fn decompressed_inline(message: &[u8], max_bytes: usize) -> Option<Result<Bytes, Failure>> {
+    if message.len() > MAX_INLINE_BYTES {
+        return None;
+    }
+    let inline = decompress(message, max_bytes.min(MAX_INLINE_BYTES));
+    let is_larger = inline.as_ref().is_err_and(|failure| failure.code == Code::ResourceExhausted);
+    (!is_larger || max_bytes <= MAX_INLINE_BYTES).then_some(inline)
 }
 
 fn decompress(message: &[u8], max_bytes: usize) -> Result<Bytes, Failure> {
@@ -92,6 +101,17 @@ mod tests {
         assert_eq!(failure.message, "grpc: received message after decompression larger than max 1999");
         for broken in [&small[..small.len() - 1], &small[1..], b"", b"plain"] {
             assert_eq!(decompress(broken, 2_000).map_err(|failure| failure.code), Err(Code::Internal));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_long_stream_of_nothing_is_read_elsewhere() {
+        let empty = compressed(&EncodedMessage::default()).0.concat();
+        let long = Bytes::from(empty.repeat(MAX_INLINE_BYTES / empty.len() + 1));
+        for max in [100, MAX_INLINE_BYTES, 1 << 20] {
+            assert!(decompressed_inline(&empty, max).is_some());
+            assert!(decompressed_inline(&long, max).is_none());
+            assert_eq!(decompressed(long.clone(), max).await, Ok(Bytes::new()));
         }
     }
 

@@ -50,23 +50,34 @@ async fn more_large_messages_than_have_room_are_all_received() {
 #[tokio::test]
 async fn calls_wait_while_their_client_takes_no_answers() {
     let (mut client, memory) = client(0, 1 << 30).await;
-    let mut responses = Vec::new();
+    let (mut responses, mut streams) = (Vec::new(), Vec::new());
     for _ in 0..400 {
-        let (response, mut stream) = client.begin(grpc("/test/Large")).await;
-        stream.send_data(message(b"x").into(), true).expect("the server listens");
+        let (response, stream) = client.begin(grpc("/test/Large")).await;
         responses.push(response);
+        streams.push(stream);
     }
+    // All have begun before there is anything to wait for.
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == 400).await;
+    for stream in &mut streams {
+        stream.send_data(message(b"x").into(), true).expect("the server listens");
+    }
+    drop(streams);
     until(|| memory.load(Ordering::Relaxed) > 15 << 20).await;
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
     let most = memory.load(Ordering::Relaxed);
     assert!(most <= 17 << 20, "{most} bytes are held of 120 MB of answers");
-    // Those that are given up make room for others.
-    responses.drain(..300);
-    let window = most / MAX_BYTES as u64;
-    until(|| memory.load(Ordering::Relaxed) <= 17 << 20).await;
-    assert!(window < 100, "{window} answers were made");
+    let made = client.seen.made.load(Ordering::SeqCst);
+    assert!(made <= (17 << 20) / MAX_BYTES, "{made} answers were made");
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == 400 - made).await;
+    // Calls that are given up end, although there is no room.
+    responses.truncate(300);
+    until(|| client.seen.waiting.load(Ordering::SeqCst) == 300 - made).await;
+    assert_eq!(client.seen.made.load(Ordering::SeqCst), made);
+    // Answers that are given up make room for others.
+    responses.drain(..made);
+    until(|| client.seen.made.load(Ordering::SeqCst) > made).await;
     drop(responses);
     until(|| memory.load(Ordering::Relaxed) < 1 << 20).await;
 }

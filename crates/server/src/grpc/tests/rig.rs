@@ -34,12 +34,14 @@ pub(super) const POURED: usize = 100;
 /// What tests see of the server's handlers.
 #[derive(Clone, Default)]
 pub(super) struct Seen {
-    /// Calls of `/test/Wait` that wait.
+    /// Calls of `/test/Wait` that wait, and of `/test/Large` that are not answered.
     pub(super) waiting: Arc<AtomicUsize>,
     /// Lets one of them go.
     pub(super) release: Arc<Notify>,
     /// Messages `/test/Pour` has sent.
     pub(super) poured: Arc<AtomicUsize>,
+    /// Answers `/test/Large` has made.
+    pub(super) made: Arc<AtomicUsize>,
 }
 
 struct Waiting(Arc<AtomicUsize>);
@@ -61,6 +63,9 @@ impl GrpcService for Seen {
         Box::pin(async move {
             if path == "/test/Count" {
                 return count_late(&seen, requests, reply).await;
+            }
+            if path == "/test/Large" {
+                return answer_large(&seen, requests, reply).await;
             }
             let body = match requests.supported() {
                 Ok(()) if path == "/test/Twice" => requests.only().await,
@@ -95,10 +100,6 @@ impl GrpcService for Seen {
                     }
                 }
                 "/test/Pour" => pour(&seen, reply).await,
-                "/test/Large" => {
-                    requests.into_room().wait().await;
-                    reply.answer(EncodedMessage(vec![vec![7; MAX_BYTES].into()]));
-                }
                 other => panic!("no test asks for {other}"),
             }
         })
@@ -118,6 +119,22 @@ async fn count_late(seen: &Seen, mut requests: RequestStream, reply: CallReply) 
         count += 1;
     }
     reply.answer(EncodedMessage(vec![count.to_be_bytes().to_vec().into()]));
+}
+
+/// Answers with much when there is room.
+async fn answer_large(seen: &Seen, mut requests: RequestStream, mut reply: CallReply) {
+    seen.waiting.fetch_add(1, Ordering::SeqCst);
+    let waiting = Waiting(seen.waiting.clone());
+    if requests.first().await.is_err() {
+        return;
+    }
+    requests.into_room().wait().await;
+    drop(waiting);
+    if reply.begin_message(MAX_BYTES).is_ok() {
+        seen.made.fetch_add(1, Ordering::SeqCst);
+        reply.continue_message(vec![7; MAX_BYTES].into()).expect("it was there");
+        reply.finish(Ok(()));
+    }
 }
 
 async fn pour(seen: &Seen, mut reply: CallReply) {

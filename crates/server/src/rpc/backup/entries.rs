@@ -28,7 +28,7 @@ use super::root_sink::RootSink;
 use super::{MAX_BLOB_BYTES, SUM_BYTES, begin_backup};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
-use crate::rpc::call::{Call, decode, decode_in_stream, of_user};
+use crate::rpc::call::{Call, bind_to_user, decode, decode_in_stream};
 use crate::rpc::streaming_call::{CountedRequests, Responses};
 
 /// Bytes of payload in a response, besides one entry of any size. A response is in memory as a whole.
@@ -106,7 +106,7 @@ pub(in crate::rpc) async fn base(
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     decode_in_stream::<BackupBaseRequest>(requests.only().await?)?;
-    let call = of_user(&node, &call).await?;
+    let call = bind_to_user(&node, &call).await?;
     let parts = begin_backup(&node)?;
     Ok(Responses::of(move |sink| async move {
         let sink = RootSink::new(sink, node.clone(), call);

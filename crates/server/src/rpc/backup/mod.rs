@@ -39,7 +39,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use tokio::sync::mpsc;
 
 use self::root_sink::RootSink;
-use super::call::{Call, decode_in_stream, of_user};
+use super::call::{Call, bind_to_user, decode_in_stream};
 use super::streaming_call::{CountedRequests, Responses};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
@@ -70,7 +70,7 @@ pub(super) async fn snapshot(
     mut requests: CountedRequests,
 ) -> Result<Responses, Failure> {
     decode_in_stream::<pb::SnapshotRequest>(requests.only().await?)?;
-    let call = of_user(&node, &call).await?;
+    let call = bind_to_user(&node, &call).await?;
     let parts = begin_backup(&node)?;
     Ok(Responses::of(|sink| async move {
         let metrics = node.metrics.clone();

@@ -35,7 +35,7 @@ impl<'a> BackupPauses<'a> {
         BackupPauses { written_bytes, growth, resumed: Instant::now() }
     }
 
-    /// Hands over what was made, which may wait for the client, and pauses.
+    /// Sends the chunk, which may wait for the client, and pauses.
     pub(super) fn after<R>(&mut self, hand_over: impl FnOnce() -> R) -> R {
         let made = Instant::now();
         let result = hand_over();

@@ -1,8 +1,8 @@
 //! Where a backup is sent, as long as its caller has the role root.
 //!
-//! A backup has all keys and the hashes of all passwords, and takes as long as its client likes. So its caller is asked
-//! for the role again whenever users or roles have changed, after the connection has made room and before the next
-//! part is sent:
+//! A backup has all keys and the hashes of all passwords, and takes as long as its client likes. So its caller is
+//! checked for the role again whenever users or roles have changed, after the connection has made room and before the
+//! next part is sent:
 //!
 //! ```text
 //! send part 1      auth revision 4, adm is root: sent
@@ -28,7 +28,7 @@ pub(super) struct RootSink {
 }
 
 impl RootSink {
-    /// The responses of `call`, which is one of its user ([`crate::rpc::call::of_user`]).
+    /// The responses of `call`, which is one of its user ([`crate::rpc::call::bind_to_user`]).
     pub(super) fn new(sink: ResponseSink, node: Arc<Node>, call: Call) -> RootSink {
         RootSink { sink, node, call, checked: None }
     }

@@ -32,7 +32,7 @@ pub(in crate::rpc) async fn campaign(
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
     let request: CampaignRequest = decode(body)?;
-    let call = call::of_user(node, call).await.map_err(plain)?;
+    let call = call::bind_to_user(node, call).await.map_err(plain)?;
     let response = win(node, &call, request).await.map_err(plain)?;
     Ok(EncodedMessage::message(&response))
 }
@@ -133,7 +133,7 @@ pub(in crate::rpc) async fn observe(
     let request: LeaderRequest = decode_in_stream(requests.only().await?)?;
     let prefix = queue::prefix(&request.name);
     Ok(Responses::of(|sink| async move {
-        let call = call::of_user(&node, &call).await?;
+        let call = call::bind_to_user(&node, &call).await?;
         call::while_led(&node, &call, send_leaders(&node, &call, &prefix, &sink)).await
     }))
 }

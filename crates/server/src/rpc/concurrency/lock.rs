@@ -10,7 +10,7 @@ use prost::Message;
 use super::{error, plain, queue, response, session};
 use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
-use crate::rpc::call::{Call, decode, of_user};
+use crate::rpc::call::{Call, bind_to_user, decode};
 use crate::rpc::kv;
 
 /// The session's key is gone.
@@ -22,7 +22,7 @@ pub(in crate::rpc) async fn lock(
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
     let request: v3lockpb::LockRequest = decode(body)?;
-    let call = of_user(node, call).await.map_err(plain)?;
+    let call = bind_to_user(node, call).await.map_err(plain)?;
     let response = take(node, &call, request).await.map_err(plain)?;
     Ok(EncodedMessage::message(&response))
 }

@@ -18,10 +18,10 @@ use store::{ChunkSink, Damaged, NextChunk, PermittedRange, RangeStream, ReadTxn,
 
 use self::written::{answer_write, check_answer};
 use super::call::{self, Call, decode, decode_in_stream};
-use super::streamed_range::{MIN_LARGE_RANGE_STEPS, StreamedRange, UnaryResponse};
+use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, ResponseSink, Responses};
 use crate::grpc::{AnswerRoom, EncodedMessage, Failure};
-use crate::node::Node;
+use crate::node::{MIN_LARGE_RANGE_STEPS, Node};
 use crate::spans::InnerOperation;
 
 /// Answers of this many bytes are encoded there too, while they are sent: more than one value has by default, and about
@@ -242,7 +242,7 @@ pub(super) async fn range_stream(
     }
     let caller = node.identify(&call.credentials).await?;
     node.reader.check_range(&caller, &request.key, &request.range_end)?;
-    let call = call.of_caller(caller);
+    let call = call.bind_to_user(caller);
     Ok(Responses::of(|sink| async move {
         let _span = span;
         call::while_led(&node, &call, send_chunks(&node, &call, &request, &sink)).await

@@ -122,7 +122,7 @@ pub(super) async fn keep_alive(
 ) -> Result<Responses, Failure> {
     // Each renewal below can look the token up at once.
     if node.identify_applied(&call.credentials).is_none() {
-        node.prepare(&call.credentials).await?;
+        node.resolve_token(&call.credentials).await?;
     }
     Ok(Responses::of(|sink| async move {
         // The revision from before the renewal: a renewal must not look newer than a revocation that preceded it.

@@ -72,7 +72,7 @@ async fn serve(
         }
         match stream.advance(node.status.term()).await? {
             Advance::More => {}
-            Advance::Behind => stream.create_held(node.prepare(&call.credentials).await),
+            Advance::Behind => stream.create_held(node.resolve_token(&call.credentials).await),
             Advance::Damaged(damaged) => repairs.begin(node, damaged),
             Advance::Idle => tokio::select! {
                 () = stream.next_request() => {}
@@ -198,8 +198,8 @@ impl<'a, C: StreamCaller, R: Stream<Item = Result<Bytes, Failure>> + Unpin> Serv
     }
 
     /// Creates the watch that was held, by what is known of the caller's token now; refuses it if that has failed.
-    fn create_held(&mut self, prepared: Result<(), api::Error>) {
-        match (self.held.take(), prepared) {
+    fn create_held(&mut self, resolved: Result<(), api::Error>) {
+        match (self.held.take(), resolved) {
             (Some(request), Ok(())) => self.create(&request),
             (Some(_), Err(error)) => self.watches.refuse(error),
             (None, _) => {}

@@ -10,7 +10,7 @@ use crate::rpc::call::Call;
 /// The caller of a stream, by what this member has applied.
 pub(super) trait StreamCaller: WatchCaller {
     /// Whether this member has not applied yet what the caller's token was issued by, or not checked the token.
-    /// [`Node::prepare`] helps.
+    /// [`Node::resolve_token`] helps.
     fn is_behind(&self) -> bool;
 }
 
@@ -24,11 +24,12 @@ impl<'a> CallPermissions<'a> {
     /// That of a call which has no watches yet.
     ///
     /// # Errors
-    /// None that a client can cause: a token that is not valid refuses watches, not the stream.
+    /// As [`Node::resolve_token`]: too many calls of its source wait for the check of their tokens. A token that is not
+    /// valid refuses watches, not the stream.
     pub(super) async fn new(node: &'a Node, call: &'a Call) -> Result<CallPermissions<'a>, Failure> {
         // Requests can look its token up at once from now on.
         if node.identify_now(&call.credentials).is_none() {
-            node.prepare(&call.credentials).await?;
+            node.resolve_token(&call.credentials).await?;
         }
         Ok(CallPermissions { node, call })
     }

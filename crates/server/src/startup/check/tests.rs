@@ -60,7 +60,7 @@ fn a_directory_is_opened_and_left_as_it_was() {
 }
 
 #[test]
-fn the_files_of_one_side_are_checked_though_the_other_makes_up_its_certificate() {
+fn the_files_of_one_side_are_checked_though_the_other_generates_its_certificate() {
     let dir = tempfile::tempdir().expect("directory");
     let flags = "--auto-tls --listen-client-urls=https://127.0.0.1:1 --advertise-client-urls=https://127.0.0.1:1 \
                  --listen-peer-urls=https://127.0.0.1:2 --initial-advertise-peer-urls=https://127.0.0.1:2 \

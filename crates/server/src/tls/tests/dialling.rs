@@ -24,8 +24,8 @@ fn rig() -> Authority {
     authority
 }
 
-/// Whether a member with these settings believes the one that it dials: for streams and for HTTP alike.
-async fn believes(settings: &TransportSecurity, listener: &TlsListener) -> bool {
+/// Whether a member with these settings trusts the one that it dials: for streams and for HTTP alike.
+async fn trusts(settings: &TransportSecurity, listener: &TlsListener) -> bool {
     let loaded = TlsSource::load(files(TlsSide::Peer, settings)).expect("good files").current();
     let streams = loaded.peer_client().expect("someone is trusted");
     let http = loaded.http_client().expect("someone is trusted");
@@ -41,22 +41,22 @@ async fn a_member_that_is_dialled_must_be_trusted_allowed_and_not_revoked() {
     let (authority, foreign) = (rig(), rig());
     let listener = dialled(&authority);
     let mutual = authority.mutual("member");
-    assert!(believes(&mutual, &listener).await);
+    assert!(trusts(&mutual, &listener).await);
     let settings = TransportSecurity { trusted_ca_file: Some(foreign.file("ca.pem")), ..mutual.clone() };
-    assert!(!believes(&settings, &listener).await, "of another authority");
-    for (allowed, is_believed) in [("dialled", true), ("member", false)] {
+    assert!(!trusts(&settings, &listener).await, "of another authority");
+    for (allowed, is_trusted) in [("dialled", true), ("member", false)] {
         let allowed_common_names = vec![allowed.to_owned()];
         let settings = TransportSecurity { allowed_common_names, ..mutual.clone() };
-        assert_eq!(believes(&settings, &listener).await, is_believed, "common name {allowed}");
+        assert_eq!(trusts(&settings, &listener).await, is_trusted, "common name {allowed}");
     }
-    for (allowed, is_believed) in [("dialled.example", true), ("other.example", false)] {
+    for (allowed, is_trusted) in [("dialled.example", true), ("other.example", false)] {
         let settings = TransportSecurity { allowed_hostnames: vec![allowed.to_owned()], ..mutual.clone() };
-        assert_eq!(believes(&settings, &listener).await, is_believed, "host name {allowed}");
+        assert_eq!(trusts(&settings, &listener).await, is_trusted, "host name {allowed}");
     }
     let settings = TransportSecurity { crl_file: Some(authority.file("crl.pem")), ..mutual };
-    for (revoked, is_believed) in [(2, true), (3, false)] {
+    for (revoked, is_trusted) in [(2, true), (3, false)] {
         authority.revoke(&[revoked]);
-        assert_eq!(believes(&settings, &listener).await, is_believed, "serial number {revoked} is revoked");
+        assert_eq!(trusts(&settings, &listener).await, is_trusted, "serial number {revoked} is revoked");
     }
 }
 

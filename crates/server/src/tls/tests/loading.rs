@@ -164,7 +164,7 @@ fn files_that_did_not_change_are_not_read_again() {
 }
 
 #[test]
-fn a_made_up_certificate_is_kept_and_its_key_is_nobody_elses() {
+fn a_generated_certificate_is_kept_and_its_key_is_nobody_elses() {
     let dir = tempfile::tempdir().expect("a directory");
     let hosts = ["127.0.0.1".to_owned(), "localhost".to_owned(), "localhost".to_owned()];
     let make = || self_signed::ensure(TlsSide::Peer, dir.path(), &hosts, 1).expect("made");
@@ -186,13 +186,13 @@ fn a_made_up_certificate_is_kept_and_its_key_is_nobody_elses() {
     assert_eq!(std::fs::read(&certificate.path).expect("it is there"), first, "it is used again");
     let settings = TransportSecurity { auto_tls: true, ..TransportSecurity::default() };
     let source =
-        TlsSource::load(files(TlsSide::Peer, &settings).with_made_up(certificate, key)).expect("good");
+        TlsSource::load(files(TlsSide::Peer, &settings).with_generated(certificate, key)).expect("good");
     let loaded = source.current();
     assert!(loaded.server(Offer::PeersAndHttp).is_some() && loaded.peer_client().is_some());
 }
 
 #[test]
-fn a_made_up_certificate_is_valid_for_the_years_that_it_was_asked_for() {
+fn a_generated_certificate_is_valid_for_the_years_that_it_was_asked_for() {
     let dir = tempfile::tempdir().expect("a directory");
     let (certificate, _) = self_signed::ensure(TlsSide::Client, dir.path(), &[], 3).expect("made");
     let chain = certificate.chain().expect("a certificate");

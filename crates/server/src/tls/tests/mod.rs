@@ -120,9 +120,9 @@ pub(crate) fn write(path: &Path, text: &str) {
 }
 
 /// A listener with a certificate that is generated below `dir`.
-pub(crate) fn made_up_listener(dir: &Path) -> Arc<TlsListener> {
+pub(crate) fn generated_listener(dir: &Path) -> Arc<TlsListener> {
     let (certificate, key) = self_signed::ensure(TlsSide::Client, dir, &[], 1).expect("made");
     let settings = TransportSecurity { auto_tls: true, ..TransportSecurity::default() };
-    let files = files(TlsSide::Client, &settings).with_made_up(certificate, key);
+    let files = files(TlsSide::Client, &settings).with_generated(certificate, key);
     Arc::new(TlsListener::new(Arc::new(TlsSource::load(files).expect("good files")), Offer::AnyHttp))
 }

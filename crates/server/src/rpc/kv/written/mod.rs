@@ -10,9 +10,9 @@ use api::etcdserverpb as pb;
 use store::{Damaged, MAX_TXN_ANSWER_BYTES, Reply, Response, TxnReply, Values};
 
 use crate::grpc::{EncodedMessage, Failure};
-use crate::node::{LargeRanges, Node};
+use crate::node::{LargeRanges, MIN_LARGE_RANGE_STEPS, Node};
 use crate::rpc::call::Call;
-use crate::rpc::streamed_range::{KnownDamage, MIN_LARGE_RANGE_STEPS, check_length};
+use crate::rpc::streamed_range::{KnownDamage, check_length};
 
 /// Bytes of a response to a deletion beside the deleted versions, at most: a header of four numbers, and how many.
 const MAX_FRAME_OF_DELETION_BYTES: usize = 64;

@@ -31,7 +31,7 @@ const MAX_REFUSED_TOKENS: usize = 4_096;
 type JwtHash = [u8; 32];
 
 /// Keys, and the tokens that were checked with them.
-pub(super) struct KeysInForce {
+pub(super) struct ActiveKeys {
     pub(super) keys: JwtKeys,
     /// The signature was right; whether the token has expired is asked each time.
     signed: Cache<JwtHash, Arc<Claims>>,
@@ -41,18 +41,18 @@ pub(super) struct KeysInForce {
     pub(super) checks: std::sync::atomic::AtomicUsize,
 }
 
-impl KeysInForce {
+impl ActiveKeys {
     /// Reads the keys.
     ///
     /// # Errors
     /// As [`super::JwtTokens::load`].
-    pub(super) fn load(options: &JwtOptions) -> Result<KeysInForce, JwtKeyError> {
-        Ok(KeysInForce::of(JwtKeys::load(options)?))
+    pub(super) fn load(options: &JwtOptions) -> Result<ActiveKeys, JwtKeyError> {
+        Ok(ActiveKeys::of(JwtKeys::load(options)?))
     }
 
-    fn of(keys: JwtKeys) -> KeysInForce {
+    fn of(keys: JwtKeys) -> ActiveKeys {
         let (signed, refused) = (Cache::new(MAX_SIGNED_TOKENS), Cache::new(MAX_REFUSED_TOKENS));
-        KeysInForce {
+        ActiveKeys {
             keys,
             signed,
             refused,
@@ -65,7 +65,7 @@ impl KeysInForce {
     pub(super) fn known(&self, token: &str) -> Option<Result<Arc<Claims>, InvalidToken>> {
         let hash = hash_of(token);
         match self.remembered(&hash) {
-            None if self.keys.check_fast() => Some(self.checked(token, hash)),
+            None if self.keys.verifies_fast() => Some(self.checked(token, hash)),
             known => known,
         }
     }
