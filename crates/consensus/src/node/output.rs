@@ -90,7 +90,7 @@ impl Consensus {
     }
 
     /// The disk ended a sync, of writes or of something that the log wrote besides: time counts from here for the write
-    /// that is next (see [`stalled_disk`](crate::replication::stalled_disk)).
+    /// that is next (see `stalled_disk`).
     pub fn disk_synced(&mut self) {
         self.writes.disk_synced(self.ticks);
     }
