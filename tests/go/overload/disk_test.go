@@ -155,8 +155,9 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	}
 	stop()
 	puts.check(t)
-	counted := values(ctx, t, leads, `stele_refused_requests_total{reason="command_wait"}`)[0]
-	if refused := puts.refused.Load(); counted < float64(refused) {
+	// On a busy machine an RPC worker may be behind as well, which is another reason.
+	counted := values(ctx, t, leads, `stele_refused_requests_total{reason="command_wait"}`, "stele_refused_requests_total{")
+	if refused := puts.refused.Load(); counted[0] == 0 || counted[1] < float64(refused) {
 		t.Errorf("%d puts were refused and %v counted", refused, counted)
 	}
 	if after := leaderChanges(ctx, t, c); !slices.Equal(before, after) || values(ctx, t, leads, "etcd_server_is_leader ")[0] != 1 {
