@@ -84,6 +84,9 @@ func TestKubernetesSwitches(t *testing.T) {
 				if how.keepsRevisions && d.name == "SteleToEtcd" && !*long {
 					t.Skip("etcd takes the changes of this load more slowly than Stele makes them: -long")
 				}
+				if !how.verifies && !*long {
+					t.Skip("the forms that verify do the same and more: -long")
+				}
 				t.Parallel()
 				source := cluster.ForTest(t, cluster.Config{Binary: d.source})
 				destination := cluster.ForTest(t, cluster.Config{Binary: d.destination})
