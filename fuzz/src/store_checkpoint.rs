@@ -62,6 +62,7 @@ pub fn limits() -> Limits {
         sorted_versions: 3,
         checkpoint_chunk_bytes: 64,
         slice_keys: 3,
+        fetched_bytes: 64,
         merge_round_bytes: 200,
     }
 }
