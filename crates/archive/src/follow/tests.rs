@@ -328,18 +328,20 @@ fn a_state_that_is_older_than_the_archive_is_not_copied_without_a_pause() {
     assert!(news.iter().any(|line| line.contains("the base at revision 20")), "{news:?}");
 }
 
-#[test]
-fn a_time_in_the_future_stops_no_bases_and_is_not_shown() {
-    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
-    source.time_ms.set(u64::MAX / 2);
-    test.copy(&source, NEVER, None).expect("it is copied");
+/// Copies a source that is written to, with bases at an interval, until the copy is done.
+fn copied_while_written(
+    test: &TestArchive,
+    source: &MadeUp,
+    base_interval: Duration,
+    is_done: impl Fn(&FollowStatus) -> bool,
+) -> FollowStatus {
     let archive = Archive::open(&test.url(), None, true).expect("it is open");
-    let (interval, base_interval) = (Duration::from_millis(1), Duration::from_millis(10));
-    let settings = FollowSettings { interval, base_interval, keep: None, once: false };
+    let settings =
+        FollowSettings { interval: Duration::from_millis(1), base_interval, keep: None, once: false };
     let status = FollowStatus::default();
-    let follower = BackupFollower::new(&archive, &source, settings, &status);
-    let is_done = async {
-        while status.bases() < 2 {
+    let follower = BackupFollower::new(&archive, source, settings, &status);
+    let writing = async {
+        while !is_done(&status) {
             source.last.set(source.last.get() + 1);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -347,10 +349,20 @@ fn a_time_in_the_future_stops_no_bases_and_is_not_shown() {
     test.runtime.block_on(async {
         tokio::select! {
             end = follower.run() => panic!("it ends: {end:?}"),
-            () = is_done => {}
-            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("no base is taken"),
+            () = writing => {}
+            () = tokio::time::sleep(Duration::from_secs(60)) => panic!("it is not done: {status:?}"),
         }
     });
+    status
+}
+
+#[test]
+fn a_time_in_the_future_stops_no_bases_and_is_not_shown() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    source.time_ms.set(u64::MAX / 2);
+    test.copy(&source, NEVER, None).expect("it is copied");
+    let status =
+        copied_while_written(&test, &source, Duration::from_millis(10), |status| status.bases() >= 2);
     assert!((1..=wall_clock_ms()).contains(&status.covered_ms()), "{}", status.covered_ms());
 }
 
@@ -358,23 +370,8 @@ fn a_time_in_the_future_stops_no_bases_and_is_not_shown() {
 fn a_member_with_another_clock_is_not_copied_again_and_again() {
     let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
     // The member's clock says 1970.
-    let archive = Archive::open(&test.url(), None, true).expect("it is open");
-    let (interval, base_interval) = (Duration::from_millis(1), Duration::from_secs(3600));
-    let settings = FollowSettings { interval, base_interval, keep: None, once: false };
-    let status = FollowStatus::default();
-    let follower = BackupFollower::new(&archive, &source, settings, &status);
-    let is_done = async {
-        while status.log_objects() < 10 {
-            source.last.set(source.last.get() + 1);
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    test.runtime.block_on(async {
-        tokio::select! {
-            end = follower.run() => panic!("it ends: {end:?}"),
-            () = is_done => {}
-        }
-    });
+    let status =
+        copied_while_written(&test, &source, Duration::from_secs(3600), |status| status.log_objects() >= 10);
     assert_eq!(status.bases(), 1);
 }
 

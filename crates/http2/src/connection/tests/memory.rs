@@ -71,12 +71,18 @@ fn requests_wait_while_answers_are_not_taken() {
     }
 }
 
-#[test]
-fn an_urgent_request_does_not_wait_for_room() {
+/// A client that takes nothing of an answer that fills the room for answers.
+fn full() -> Client {
     let mut client = Client::new();
     client.request(1, true);
     client.begun();
     client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    client
+}
+
+#[test]
+fn an_urgent_request_does_not_wait_for_room() {
+    let mut client = full();
     let urgent = block(&[(":method", "POST"), (":path", "/urgent"), ("te", "trailers")]);
     client.request(3, true);
     client.headers(5, false, &urgent);
@@ -94,10 +100,7 @@ fn an_urgent_request_does_not_wait_for_room() {
 
 #[test]
 fn requests_that_wait_are_limited_too() {
-    let mut client = Client::new();
-    client.request(1, true);
-    client.begun();
-    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    let mut client = full();
     let value = "v".repeat(100);
     let fields: Vec<(&str, &str)> = vec![("name", &value); 140];
     let large = block(&fields);
@@ -295,10 +298,7 @@ fn a_request_that_has_come_to_its_end_is_not_refused() {
 
 #[test]
 fn requests_that_begin_late_are_refused_too_when_they_fill_the_connection() {
-    let mut client = Client::new();
-    client.request(1, true);
-    client.begun();
-    client.server.send_data(1, vec![7; MAX_QUEUED_BYTES + 100_000].into()).expect("open");
+    let mut client = full();
     assert!(!client.server.has_room());
     // None of these begins, and no message is whole: what they send fills the window of the connection.
     let mut left = MAX_CONNECTION_WINDOW_BYTES as usize - 1_000;
