@@ -21,6 +21,8 @@ pub(super) const FRAGMENT_BYTES: usize = 1_572_864 + 512 * 1024;
 struct State {
     revision: i64,
     compacted: i64,
+    /// All compact revisions that there have been.
+    compactions: BTreeSet<i64>,
     events: Vec<Event>,
     live: BTreeMap<Bytes, KvRef>,
     damaged: BTreeSet<u64>,
@@ -92,6 +94,13 @@ impl World {
     pub(super) fn compact(&self, revision: i64) {
         let mut state = self.state.lock();
         state.compacted = state.compacted.max(revision.min(state.revision));
+        let compacted = state.compacted;
+        state.compactions.insert(compacted);
+    }
+
+    /// Whether `revision` is the compact revision, or was it before.
+    pub(super) fn was_compacted_at(&self, revision: i64) -> bool {
+        self.state.lock().compactions.contains(&revision)
     }
 
     /// Damages or repairs the value of the event at `revision`.
