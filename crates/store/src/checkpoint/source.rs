@@ -11,13 +11,13 @@ use super::header::{CheckpointHeader, CheckpointKind};
 use super::keys::KeysChunk;
 use super::small_state;
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
-use crate::lessor::LeaseInfo;
+use crate::lessor::{FrozenLeases, LeaseInfo, MAX_LEASES_AT_ONCE};
 use crate::state::{
     ChangesTaken, CheckpointBaseline, RevisionPin, StateReplaced, StoreShared, StoreState, TrackedChanges,
 };
 use crate::types::{AppliedId, Revision};
 
-/// Entries in a frame of leases, removed keys or relocated values; a few dozen bytes each as a rule. Long keys close it
+/// Entries in a frame of removed keys or relocated values; a few dozen bytes each as a rule. Long keys close it
 /// earlier, by its bytes.
 const MAX_FRAME_ENTRIES: usize = 2_000;
 
@@ -32,7 +32,7 @@ pub struct CheckpointSource {
     baseline: i64,
     /// The frames of header and small state.
     first_frames: std::vec::IntoIter<Bytes>,
-    leases: std::vec::IntoIter<(i64, Option<LeaseInfo>)>,
+    leases: LeasesLeft,
     /// What a delta holds; shared with the tracker, which takes it back if the checkpoint fails.
     changes: Option<Arc<TrackedChanges>>,
     removed: std::vec::IntoIter<IndexKey>,
@@ -43,6 +43,15 @@ pub struct CheckpointSource {
     installs: u64,
     ended: bool,
     _pin: RevisionPin,
+}
+
+/// The leases that are still to be written, as they were when the checkpoint began.
+enum LeasesLeft {
+    /// All that were not read.
+    All(FrozenLeases),
+    /// Those that were noted as changed, from this id on.
+    Noted(FrozenLeases, i64),
+    None,
 }
 
 /// The keys that are still to be written.
@@ -69,16 +78,10 @@ impl CheckpointSource {
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
         let first_frames =
             vec![header(state, kind, baseline), frame(FrameKind::Small, &small_state::write(state))];
-        let (changes, keys, leases): (_, _, Vec<_>) = match changed {
-            Some((_, changes)) => {
-                let leases = changes.leases.iter().map(|id| (*id, state.lessor.get(*id))).collect();
-                (Some(changes), KeysLeft::Noted, leases)
-            }
-            None => {
-                let leases: Vec<_> =
-                    state.lessor.iter_from(i64::MIN).map(|lease| (lease.id, Some(lease))).collect();
-                (None, KeysLeft::From(IndexKey::default()), leases)
-            }
+        let leases = state.lessor.freeze();
+        let (changes, keys, leases) = match changed {
+            Some((_, changes)) => (Some(changes), KeysLeft::Noted, LeasesLeft::Noted(leases, i64::MIN)),
+            None => (None, KeysLeft::From(IndexKey::default()), LeasesLeft::All(leases)),
         };
         CheckpointSource {
             shared,
@@ -87,7 +90,7 @@ impl CheckpointSource {
             revision,
             baseline: baseline.map_or(i64::MIN, |baseline| baseline.revision),
             first_frames: first_frames.into_iter(),
-            leases: leases.into_iter(),
+            leases,
             changes,
             removed: Vec::new().into_iter(),
             relocated: Vec::new().into_iter(),
@@ -112,6 +115,33 @@ impl CheckpointSource {
     /// The newest revision that it contains.
     pub fn revision(&self) -> i64 {
         self.revision
+    }
+
+    /// The next frame of leases; `None` after the last.
+    fn leases_chunk(&mut self) -> Result<Option<Bytes>, StateReplaced> {
+        let mut leases = Vec::new();
+        while leases.is_empty() {
+            self.leases = match std::mem::replace(&mut self.leases, LeasesLeft::None) {
+                LeasesLeft::None => return Ok(None),
+                LeasesLeft::All(mut frozen) => match frozen.next(&self.state()?.lessor) {
+                    None => LeasesLeft::None,
+                    Some(found) => {
+                        leases.extend(found.into_iter().map(|lease| (lease.id, Some(lease))));
+                        LeasesLeft::All(frozen)
+                    }
+                },
+                LeasesLeft::Noted(mut frozen, from) => {
+                    let noted = self.changes.iter().flat_map(|changes| changes.leases.range(from..));
+                    let ids: Vec<i64> = noted.take(MAX_LEASES_AT_ONCE).copied().collect();
+                    leases = frozen.read(&self.state()?.lessor, &ids);
+                    let next = ids.last().and_then(|last| last.checked_add(1));
+                    next.map_or(LeasesLeft::None, |next| LeasesLeft::Noted(frozen, next))
+                }
+            };
+        }
+        let mut body = Vec::new();
+        leases.iter().for_each(|lease| put_lease(&mut body, lease));
+        Ok(Some(frame(FrameKind::Leases, &body)))
     }
 
     /// The next frame of keys; `None` after the last.
@@ -186,12 +216,15 @@ impl CheckpointSource {
         Ok(keys.into_iter().map(|(_, slot)| slot).collect())
     }
 
-    fn end(&mut self) -> Option<Bytes> {
-        if self.ended {
-            return None;
-        }
+    /// Ends without completing the checkpoint.
+    fn give_up(&mut self) -> Option<Bytes> {
         self.ended = true;
-        Some(frame(FrameKind::End, &self.keys_written.to_le_bytes()))
+        None
+    }
+
+    fn end(&mut self) -> Bytes {
+        self.ended = true;
+        frame(FrameKind::End, &self.keys_written.to_le_bytes())
     }
 }
 
@@ -199,16 +232,21 @@ impl Iterator for CheckpointSource {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
+        if self.ended {
+            return None;
+        }
         if let Some(frame) = self.first_frames.next() {
             if self.first_frames.len() == 0 {
                 self.sort_lists();
             }
             return Some(frame);
         }
-        let max_bytes = self.shared.limits.checkpoint_chunk_bytes;
-        if let Some(body) = next_entries(&mut self.leases, max_bytes, put_lease) {
-            return Some(frame(FrameKind::Leases, &body));
+        match self.leases_chunk() {
+            Ok(None) => {}
+            Ok(chunk) => return chunk,
+            Err(StateReplaced) => return self.give_up(),
         }
+        let max_bytes = self.shared.limits.checkpoint_chunk_bytes;
         if let Some(body) =
             next_entries(&mut self.removed, max_bytes, |out, key| put_bytes(out, key.as_slice()))
         {
@@ -221,12 +259,8 @@ impl Iterator for CheckpointSource {
             return Some(frame(FrameKind::Relocated, &body));
         }
         match self.keys_chunk() {
-            Ok(chunk) => chunk.or_else(|| self.end()),
-            // It must not be completed.
-            Err(StateReplaced) => {
-                self.ended = true;
-                None
-            }
+            Ok(chunk) => chunk.or_else(|| Some(self.end())),
+            Err(StateReplaced) => self.give_up(),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::checkpoint::codec;
 use crate::checkpoint::keys::{KeysChunk, MAX_FRAME_KEY_BYTES, MAX_HELD_VERSIONS};
 use crate::checkpoint::merge::{DecodedKeys, MergedCheckpoint};
 use crate::index::{KeyIndex, KeyRecord, steps};
+use crate::lessor::MAX_LEASES_AT_ONCE;
 
 /// An index with these keys, each with so many versions.
 fn index_of(keys: &[Vec<u8>], versions: usize) -> KeyIndex {
@@ -42,6 +43,30 @@ fn the_history_of_one_key_is_copied_in_several_holds_of_the_lock() {
     assert!(most <= 2 * MAX_HELD_VERSIONS, "{most} versions in one hold");
     let decoded = DecodedKeys::decode(&chunk.body, usize::MAX).expect("it is sound");
     assert_eq!((decoded.len(), decoded.entry(0).versions.len(), decoded.entry(0).whole), (1, versions, true));
+}
+
+/// Leases have no versions: those of a checkpoint are those of its beginning, however many holds it takes to copy them.
+#[test]
+fn leases_that_change_while_a_checkpoint_is_written_are_in_it_as_they_were() {
+    for kind in [CheckpointKind::Base, CheckpointKind::Delta] {
+        let mut bench = TestStore::new();
+        let base: Vec<Bytes> = bench.store.begin_checkpoint(CheckpointKind::Base).collect();
+        bench.store.checkpoint_written();
+        let many = 2 * MAX_LEASES_AT_ONCE as i64;
+        bench.apply((1..=many).map(|id| grant(id, 100)).collect());
+        let expected = bench.reader.leases(i64::MIN, usize::MAX);
+        let mut source = bench.store.begin_checkpoint(kind);
+        let mut chunks: Vec<Bytes> = source.by_ref().take(3).collect();
+        let revoked = [1, MAX_LEASES_AT_ONCE as i64 + 1, many];
+        let request = |id| pb::LeaseRevokeRequest { id };
+        let revoke = |id| Command::LeaseRevoke { request: request(id), expiry_term: None };
+        bench.apply(revoked.into_iter().map(revoke).collect());
+        bench.apply(vec![grant(many + 1, 100), grant(many, 7)]);
+        chunks.extend(source);
+        let chain = if kind == CheckpointKind::Base { vec![chunks] } else { vec![base, chunks] };
+        let state = restore(chain.concat()).expect("it is sound");
+        assert_eq!(state.lessor.iter_from(i64::MIN).collect::<Vec<_>>(), expected, "{kind:?}");
+    }
 }
 
 #[test]

@@ -47,10 +47,11 @@ pub struct CapturedState {
 }
 
 impl Reader {
-    /// Captures the state. One hold of the lock copies what is small, so the leases too: a lease that ended between two
-    /// holds would leave keys that never expire.
+    /// Captures the state. One hold of the lock copies what is small. The leases are read in several, as they were in
+    /// this one: a lease that ended in between would leave keys that never expire.
     ///
-    /// `None` while an entry is being applied in several slices. That takes milliseconds: ask again.
+    /// `None` while an entry is being applied in several slices, and when a snapshot was installed meanwhile. That
+    /// takes milliseconds: ask again.
     pub fn capture(&self) -> Option<CapturedState> {
         let state = self.shared.state.read();
         if state.unfinished.hash_before.is_some() {
@@ -59,12 +60,16 @@ impl Reader {
         let (revision, compacted) = (state.revision, state.compacted);
         let data_hash = state.data_hash();
         let pinned = PinnedRevision::new(&self.shared, &state, compacted);
-        let (applied, leases) = (state.applied, state.lessor.iter_from(i64::MIN).collect());
+        let (applied, mut frozen) = (state.applied, state.lessor.freeze());
         let alarms = state.alarms.list(pb::AlarmType::None as i32);
         let members = state.members.clone();
         let (is_auth_enabled, auth_revision) = (state.auth.is_enabled(), state.auth.revision());
         let (users, roles) = (state.auth.users().cloned().collect(), state.auth.roles().cloned().collect());
         drop(state);
+        let mut leases = Vec::new();
+        while let Some(more) = frozen.next(&pinned.same_state().ok()?.lessor) {
+            leases.extend(more);
+        }
         let versions = VersionWalk::new(self, compacted, revision, CompactedVersions::All, pinned);
         Some(CapturedState {
             applied,

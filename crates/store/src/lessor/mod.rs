@@ -17,6 +17,8 @@
 //!
 //! `StoreState::check_all` verifies that both directions agree.
 
+mod frozen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,6 +27,8 @@ use api::Error;
 use crate::auth::{CHECKED_LEASE_BYTES, CheckedLease, LeaseCheck, UserRanges, check_slots};
 use crate::hash::{PartHasher, PartKind};
 use crate::index::KeyIndex;
+
+pub(crate) use self::frozen::{FrozenLeases, MAX_LEASES_AT_ONCE};
 
 /// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
 pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
@@ -61,6 +65,8 @@ pub(crate) struct Lessor {
     slots_bytes: u64,
     /// Leases that remember which users may write their keys.
     checked: u64,
+    /// Who reads the leases as they were.
+    readers: frozen::Readers,
 }
 
 /// Accounted memory of a lease without keys: its place here, and its deadline in the clock of the leader, which any
@@ -95,6 +101,7 @@ impl Lessor {
 
     /// Records remaining seconds, clamped to the TTL; returns the recorded number, or `None` without such a lease.
     pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
+        self.note_before(id);
         let lease = self.leases.get_mut(&id)?;
         let before = hash_of(&info(id, lease));
         lease.remaining = remaining.clamp(0, lease.ttl);
@@ -187,6 +194,19 @@ impl Lessor {
         self.leases.range(from..).map(|(id, lease)| info(*id, lease))
     }
 
+    /// The leases as they are now, to be read in steps while they change.
+    pub(crate) fn freeze(&self) -> FrozenLeases {
+        self.readers.add()
+    }
+
+    /// A lease is about to change.
+    fn note_before(&mut self, id: i64) {
+        if !self.readers.is_empty() {
+            let lease = self.get(id);
+            self.readers.note(id, lease);
+        }
+    }
+
     /// Adds or replaces a lease, without keys.
     pub(crate) fn restore(&mut self, lease: LeaseInfo) {
         self.forget(lease.id);
@@ -197,6 +217,7 @@ impl Lessor {
 
     /// Removes a lease.
     pub(crate) fn forget(&mut self, id: i64) -> Option<Lease> {
+        self.note_before(id);
         let lease = self.leases.remove(&id)?;
         self.hash = self.hash.wrapping_sub(hash_of(&info(id, &lease)));
         self.slots_bytes -= slots_bytes(lease.slots.len());
