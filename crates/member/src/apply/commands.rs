@@ -7,8 +7,9 @@ use api::etcdserverpb as pb;
 use bytes::Bytes;
 use consensus::{ConfState, Entry, EntryKind};
 use prost::Message;
-use store::{AppliedId, BatchContext, Caller, Store};
+use store::{AppliedId, BatchContext, Caller, Damaged, Store};
 
+use super::BatchBeingApplied;
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
 use crate::membership::applied;
@@ -18,9 +19,20 @@ use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 use crate::proposals::caller::{caller, is_anonymous};
 
 /// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
+#[derive(Debug)]
 pub(crate) struct DecodedCommand {
     pub(super) command: LogCommand,
     pub(super) store_commands: usize,
+}
+
+/// An entry that a start cannot replay.
+#[derive(Debug)]
+pub(crate) enum ReplayError {
+    /// It compares a value that is damaged on this member. What was applied of its batch stays applied, and the store
+    /// goes on with it once it is given the value; `None` if that is nothing.
+    Damaged(Damaged, Option<BatchBeingApplied>),
+    /// No member could apply it.
+    Entry(String),
 }
 
 /// Applies an entry that was committed before this start: it has no callers and no watchers. A conf change that has an
@@ -33,24 +45,26 @@ pub(crate) fn replay(
     conf: &mut ConfState,
     entry: &Entry,
     address: u64,
-) -> Result<(), String> {
+) -> Result<(), ReplayError> {
     match entry.kind {
         EntryKind::Empty => store.apply_empty(applied_id(entry)),
         EntryKind::ConfChange => {
-            let decoded = applied::decode(entry)?;
+            let decoded = applied::decode(entry).map_err(ReplayError::Entry)?;
             if applied::apply(store, entry, conf, &decoded).is_ok() {
-                *conf = conf.after(&decoded.change)?;
+                *conf = conf.after(&decoded.change).map_err(ReplayError::Entry)?;
             }
         }
         EntryKind::Batch => {
-            let batch = decode_batch(entry).map_err(|error| error.to_string())?;
+            let batch = decode_batch(entry).map_err(|error| ReplayError::Entry(error.to_string()))?;
             let (decoded, store_commands) = decode_all(batch.commands);
             let context = BatchContext {
                 callers: callers(&decoded),
                 ..context(entry, address, batch.clock_ms, Vec::new(), false)
             };
-            let applied = store.apply_batch(context, store_commands);
-            applied.map_err(|damaged| format!("it compares a value that is damaged here: {damaged}"))?;
+            if let Err(damaged) = store.apply_batch(context, store_commands) {
+                let begun = store.is_applying().then_some(BatchBeingApplied { decoded, is_watched: false });
+                return Err(ReplayError::Damaged(damaged, begun));
+            }
         }
     }
     Ok(())

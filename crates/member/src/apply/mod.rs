@@ -23,7 +23,7 @@ use crate::io::MemberFatal;
 use crate::proposals::batch::{LogCommand, Origin};
 use commands::{DecodedCommand, context, decode_batch};
 
-pub(crate) use commands::{applied_id, callers, decode_all, from_log, is_removal_of, replay};
+pub(crate) use commands::{ReplayError, applied_id, callers, decode_all, from_log, is_removal_of, replay};
 
 /// Committed entries that are not applied yet.
 #[derive(Debug, Default)]
@@ -102,6 +102,7 @@ impl ApplyQueue {
 }
 
 /// The batch that the store is applying.
+#[derive(Debug)]
 pub(crate) struct BatchBeingApplied {
     decoded: Vec<DecodedCommand>,
     /// Whether its events are made.
@@ -190,8 +191,8 @@ mod tests {
             replay(&mut state.store, &mut ConfState::of_voters([1]), &entry, 0)
         };
         let good = batch::encode(7, &[]).to_vec();
-        assert_eq!(payload(good[..good.len() - 1].to_vec()), Ok(()));
-        assert_eq!(payload([&good[..], &[0]].concat()), Ok(()));
+        assert!(payload(good[..good.len() - 1].to_vec()).is_ok());
+        assert!(payload([&good[..], &[0]].concat()).is_ok());
         assert!(payload([&[99], &good[1..]].concat()).is_err());
         assert_eq!(state.reader.applied().index, before + 2, "the entries count as applied");
     }

@@ -158,13 +158,15 @@ pub(crate) struct Parts {
     pub(crate) values: Arc<LogValues>,
     pub(crate) hub: Hub,
     pub(crate) applied: LogId,
+    /// The entry after it, if it is applied in part.
+    pub(crate) applying: Option<BatchBeingApplied>,
     pub(crate) unfinished_start: Option<UnfinishedStart>,
 }
 
 impl Member {
     pub(crate) fn new(parts: Parts) -> Member {
-        let Parts { config, status, log, consensus, store, reader, values, hub, applied, unfinished_start } =
-            parts;
+        let Parts { config, status, log, consensus, store, reader, values, hub, .. } = parts;
+        let Parts { applied, applying, unfinished_start, .. } = parts;
         let leadership = TermState::at_start(consensus.status().term);
         let startup_election = StartupElection::new(config.member_id, log.hard_state().vote);
         status.set_term(leadership.term);
@@ -196,7 +198,7 @@ impl Member {
             write_positions: WritePositions::default(),
             room: LogRoom::default(),
             apply_queue: ApplyQueue::at(applied),
-            applying: None,
+            applying,
             held_jobs: Vec::new(),
             membership: MembershipState::default(),
             checkpoints: CheckpointSchedule::default(),

@@ -11,6 +11,7 @@ use crate::io::{Answer, Input, MemberFatal, Notice, Now, Output};
 use crate::jobs::Done;
 use crate::leadership::TermState;
 use crate::peer_message::PeerMessage;
+use crate::repair::recovery::FinishedStart;
 
 /// The answer to a sender of snapshots.
 const REFUSAL: &str = "this member repairs its log first";
@@ -99,7 +100,10 @@ impl Member {
         let Some(start) = self.unfinished_start.take() else { return Ok(()) };
         let from = (self.apply_queue.applied_id(), start.conf_state);
         let finished = (start.finish)(&mut self.log, &mut self.store, from, &self.config);
-        let (consensus, applied) = finished.map_err(|reason| MemberFatal::Start { reason })?;
+        let FinishedStart { consensus, applied, begun, warning } =
+            finished.map_err(|reason| MemberFatal::Start { reason })?;
+        self.applying = self.applying.take().or(begun);
+        out.notices.extend(warning.map(|text| Notice::Failure { text }));
         self.leadership = TermState::at_start(consensus.status().term);
         self.status.set_term(self.leadership.term);
         self.consensus = consensus;

@@ -26,6 +26,7 @@ use log::{Entry, JobError, Log, LogId};
 use store::Store;
 
 use super::ANSWER_NS;
+use crate::apply::BatchBeingApplied;
 use crate::config::MemberConfig;
 use crate::io::{MemberFatal, Notice, Output};
 use crate::jobs::Job;
@@ -44,9 +45,20 @@ const MAX_LOST_ROUNDS: u32 = 10;
 /// Time between two notices about peers that this member waits for, in nanoseconds.
 const NOTICE_NS: u64 = 60_000_000_000;
 
-/// Replays the rest of a log that is whole again, and starts consensus. Returns the last entry that was replayed.
+/// Replays the rest of a log that is whole again, and starts consensus.
 pub(crate) type FinishStart =
-    fn(&mut Log, &mut Store, (LogId, ConfState), &MemberConfig) -> Result<(Consensus, LogId), String>;
+    fn(&mut Log, &mut Store, (LogId, ConfState), &MemberConfig) -> Result<FinishedStart, String>;
+
+/// What a member goes on with.
+pub(crate) struct FinishedStart {
+    pub(crate) consensus: Consensus,
+    /// The last entry that was replayed.
+    pub(crate) applied: LogId,
+    /// The entry after it, if it is applied in part, because it compares a damaged value.
+    pub(crate) begun: Option<BatchBeingApplied>,
+    /// What the operator should read.
+    pub(crate) warning: Option<String>,
+}
 
 /// A start that is not finished.
 pub(crate) struct UnfinishedStart {

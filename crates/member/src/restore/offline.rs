@@ -51,6 +51,7 @@ pub fn open_offline(
     let (identity, committed) = (recovered.identity, recovered.hard_state.commit);
     let forced = (Limits::default(), Some(identity.member_id));
     let loaded = open::load(&log, &recovered, &values, forced, parallel)?;
+    loaded.check_replayed()?;
     Ok(OfflineState {
         reader: loaded.reader.clone(),
         values,

@@ -1,7 +1,11 @@
 //! A member whose log is damaged where it must be replayed repairs it with its peers before it takes part.
 
-use member::{Input, MemberConfig, Notice};
+use api::etcdserverpb as pb;
+use member::batch::CommandKind;
+use member::{Input, MemberConfig, Notice, Proposal};
+use prost::Message;
 
+use crate::compares::compares_value;
 use crate::rig::Cluster;
 
 /// No checkpoint and no truncation: a start replays every entry.
@@ -130,4 +134,72 @@ fn a_lone_member_is_refused_at_once() {
     let (mut cluster, hurt) = one_hurt(1, &["key5"]);
     let refused = cluster.start_if_possible(hurt).expect_err("it has no peers").to_string();
     assert!(refused.contains("cannot be replayed") && refused.contains("is damaged"), "{refused}");
+}
+
+/// A cluster in which a checkpoint holds the value of "guard", and the entries after it compare it. The values of
+/// `hurt` are damaged at a member that is down.
+fn compared(size: u64, hurt: &[&str]) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(size, |config| config.checkpoint_commands = 40);
+    cluster.put("guard", vec![9; 300]);
+    (0..40).for_each(|number| cluster.put(&format!("key{number}"), value(number)));
+    cluster.settle();
+    let at = if size == 1 { 1 } else { cluster.follower() };
+    let leader = cluster.leader().expect("one leads");
+    // Sent together, so that a part of their batch is applied before the value is missed.
+    let mut put = |key: &str| {
+        let request = pb::PutRequest { key: key.to_owned().into(), ..pb::PutRequest::default() };
+        propose(&mut cluster, leader, CommandKind::Put, &request);
+    };
+    put("before");
+    propose(&mut cluster, leader, CommandKind::Txn, &compares_value("guard"));
+    cluster.settle();
+    // A commit index is recorded with the entries after it.
+    (0..9).for_each(|number| cluster.put(&format!("after{number}"), "the transaction"));
+    cluster.settle();
+    hurt.iter().for_each(|key| cluster.damage(at, key));
+    cluster.stop(at);
+    (cluster, at)
+}
+
+fn propose(cluster: &mut Cluster, at: u64, kind: CommandKind, request: &impl Message) {
+    let body = request.encode_to_vec().into();
+    cluster.send(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }));
+}
+
+/// Its log is whole, so it takes part; the entry waits for the value.
+#[test]
+fn a_value_that_a_replayed_entry_compares_comes_from_a_peer() {
+    let (mut cluster, hurt) = compared(3, &["guard"]);
+    cluster.start(hurt);
+    let opened = &cluster.nodes[&hurt].opened;
+    let warned = |text: &String| text.contains("compares a damaged value");
+    assert!(opened.warnings.iter().any(warned), "{:?}", opened.warnings);
+    cluster.settle();
+    assert_eq!(repaired(&cluster, hurt), 1);
+    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+    assert_eq!(cluster.get(hurt, "after8"), Ok(Some("the transaction".into())));
+    cluster.assert_equal();
+    cluster.stop(hurt);
+    cluster.start(hurt);
+    cluster.settle();
+    assert_eq!(repaired(&cluster, hurt), 0, "the copy is written");
+    cluster.assert_equal();
+}
+
+/// The entry after the one that needs the value is damaged, too.
+#[test]
+fn damaged_entries_are_fetched_beside_a_value_that_one_compares() {
+    let (mut cluster, hurt) = compared(3, &["guard", "after3"]);
+    cluster.start(hurt);
+    cluster.settle();
+    assert_eq!(repaired(&cluster, hurt), 3, "an entry, the log, and the value");
+    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+    cluster.assert_equal();
+}
+
+#[test]
+fn a_lone_member_cannot_replay_what_compares_a_damaged_value() {
+    let (mut cluster, hurt) = compared(1, &["guard"]);
+    let refused = cluster.start_if_possible(hurt).expect_err("it has no peers").to_string();
+    assert!(refused.contains("compares a value that is damaged"), "{refused}");
 }

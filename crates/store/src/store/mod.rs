@@ -124,8 +124,8 @@ impl Store {
     ///
     /// # Errors
     /// [`Damaged`]: a value that a transaction compares cannot be read on this member. If no command was applied yet,
-    /// the batch is dropped, and may be applied again. Otherwise it stays in progress, and the store must not be used
-    /// further.
+    /// the batch is dropped, and may be applied again. Otherwise it stays [in progress](Self::is_applying):
+    /// [`apply_slice`](Self::apply_slice) goes on with it, and asks for the value again.
     ///
     /// # Panics
     /// As [`begin_batch`](Self::begin_batch) and [`apply_slice`](Self::apply_slice).

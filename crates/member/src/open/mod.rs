@@ -5,6 +5,8 @@
 //! 0, which only names its peers, and receives a snapshot. So every start after the first is the same: checkpoint, then
 //! the committed entries after it, then consensus over the rest.
 
+mod replay;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,12 +15,13 @@ use log::{CheckpointKind, Disk, HardState, Identity, Log, LogId, Options, Recove
 use store::watch::Hub;
 use store::{AppliedId, Limits, Parallel, Reader, Store, Values};
 
+use self::replay::{DamagedCompare, ReplayRange, Replayed, replay};
 use crate::checkpoint_files::{ChainFiles, GiveUp};
 use crate::conf_state;
 use crate::config::{MemberConfig, StartMode};
 use crate::jobs::CheckpointJob;
 use crate::member::{Member, Parts};
-use crate::repair::recovery::{LogRecovery, UnfinishedStart};
+use crate::repair::recovery::{FinishedStart, LogRecovery, UnfinishedStart};
 use crate::status::MemberStatus;
 use crate::values::LogValues;
 
@@ -122,37 +125,12 @@ pub enum OpenMemberError {
     Consensus(#[from] consensus::StartError),
 }
 
-/// Which entries a start replays.
-#[derive(Clone, Copy)]
-struct ReplayRange {
-    /// The recorded commit index.
-    commit: u64,
-    /// The last entry that is whole.
-    last: u64,
-    /// The member that is forced to go on alone: it wants every entry that it has, whether it was committed or not,
-    /// but for a removal of itself that is not known to be.
-    forced: Option<u64>,
-}
-
-impl ReplayRange {
-    fn is_committed(&self, index: u64) -> bool {
-        index <= self.commit || self.forced.is_some()
-    }
-
-    /// Whether an entry is skipped.
-    fn is_void(&self, entry: &consensus::Entry) -> bool {
-        entry.index > self.commit && self.forced.is_some_and(|id| crate::apply::is_removal_of(entry, id))
-    }
-}
-
 /// The store's state as the checkpoint and the committed entries give it.
 pub(crate) struct Loaded {
     store: Store,
     pub(crate) reader: Reader,
     conf_state: ConfState,
-    applied: LogId,
-    /// Entries after the applied one.
-    rest: Vec<consensus::Entry>,
+    replayed: Replayed,
     pub(crate) loading: Loading,
 }
 
@@ -189,6 +167,13 @@ pub fn open(
     if loaded.reader.was_removed(member_id) {
         return Err(OpenMemberError::Removed { member_id });
     }
+    let mut warnings: Vec<String> = recovered.warnings.iter().map(ToString::to_string).collect();
+    if let Some(compare) = &loaded.replayed.damaged {
+        if is_forced || peers_of(&loaded.reader, member_id).is_empty() {
+            loaded.check_replayed()?;
+        }
+        warnings.push(compare.warning());
+    }
     let consensus = match unfinished_start {
         Some(_) => waiting_consensus(&recovered.hard_state, &loaded, &config)?,
         None => {
@@ -197,12 +182,11 @@ pub fn open(
             if is_forced {
                 force_new_cluster(&mut log, &mut loaded, &config)?;
             }
-            let rest = std::mem::take(&mut loaded.rest);
-            let from = (loaded.applied, loaded.conf_state.clone());
+            let rest = std::mem::take(&mut loaded.replayed.rest);
+            let from = (loaded.replayed.applied, loaded.conf_state.clone());
             start_consensus(&log, &recovered.hard_state, from, rest, &config)?
         }
     };
-    let warnings = recovered.warnings.iter().map(ToString::to_string).collect();
     Ok(assemble(log, consensus, loaded, values, config, (warnings, unfinished_start)))
 }
 
@@ -217,8 +201,7 @@ fn unfinished_start(
     (member_id, is_forced): (u64, bool),
 ) -> Result<Option<UnfinishedStart>, OpenMemberError> {
     let Some(first) = recovered.damaged.first() else { return Ok(None) };
-    let members = loaded.reader.members().into_iter().map(|member| member.id);
-    let peers: BTreeSet<u64> = members.filter(|id| *id != member_id).collect();
+    let peers = peers_of(&loaded.reader, member_id);
     // An operator who forces a new cluster has given the others up.
     if peers.is_empty() || is_forced {
         let read = log.entries_from(first.index).next().and_then(Result::err);
@@ -229,6 +212,22 @@ fn unfinished_start(
     Ok(Some(UnfinishedStart { recovery, conf_state: loaded.conf_state.clone(), finish: finish_start }))
 }
 
+/// The other members.
+fn peers_of(reader: &Reader, member_id: u64) -> BTreeSet<u64> {
+    let members = reader.members().into_iter().map(|member| member.id);
+    members.filter(|id| *id != member_id).collect()
+}
+
+impl Loaded {
+    /// Refuses a state that ends before a committed entry.
+    ///
+    /// # Errors
+    /// [`OpenMemberError::Replay`]: the entry compares a value that is damaged on this member.
+    pub(crate) fn check_replayed(&self) -> Result<(), OpenMemberError> {
+        self.replayed.damaged.as_ref().map_or(Ok(()), |compare| Err(compare.refusal()))
+    }
+}
+
 /// Consensus that knows the log as far as it was replayed. It takes part in nothing until it is replaced by one that
 /// knows all of it.
 fn waiting_consensus(
@@ -236,7 +235,7 @@ fn waiting_consensus(
     loaded: &Loaded,
     config: &MemberConfig,
 ) -> Result<Consensus, OpenMemberError> {
-    let LogId { index, term } = loaded.applied;
+    let LogId { index, term } = loaded.replayed.applied;
     let start = Start {
         hard_state: consensus::HardState { term: hard_state.term, vote: hard_state.vote, commit: index },
         conf_state: loaded.conf_state.clone(),
@@ -254,15 +253,17 @@ fn finish_start(
     store: &mut Store,
     (applied, mut conf_state): (LogId, ConfState),
     config: &MemberConfig,
-) -> Result<(Consensus, LogId), String> {
+) -> Result<FinishedStart, String> {
     let hard_state = log.hard_state();
     let finish = || {
         let state = (store, &mut conf_state);
         let range = ReplayRange { commit: hard_state.commit, last: u64::MAX, forced: None };
-        let (applied, rest) = replay(log, state, applied, range)?;
+        let Replayed { applied, rest, damaged } = replay(log, state, applied, range)?;
         log.loaded()?;
         let consensus = start_consensus(log, &hard_state, (applied, conf_state), rest, config)?;
-        Ok((consensus, applied))
+        let warning = damaged.as_ref().map(DamagedCompare::warning);
+        let begun = damaged.and_then(|compare| compare.begun);
+        Ok(FinishedStart { consensus, applied, begun, warning })
     };
     finish().map_err(|error: OpenMemberError| error.to_string())
 }
@@ -326,7 +327,7 @@ fn force_new_cluster(
     let forced = loaded.store.force_alone(member_id, lineage);
     forced.map_err(|_| OpenMemberError::Removed { member_id })?;
     loaded.conf_state = ConfState::of_voters([member_id]);
-    write_base(log, &mut loaded.store, loaded.applied, &loaded.conf_state)?;
+    write_base(log, &mut loaded.store, loaded.replayed.applied, &loaded.conf_state)?;
     loaded.store.checkpoint_written();
     Ok(())
 }
@@ -346,48 +347,13 @@ pub(crate) fn load(
     let (mut store, reader, mut conf_state) = restore(checkpoint, values, limits, parallel)?;
     let last = recovered.damaged.first().map_or(u64::MAX, |damaged| damaged.index - 1);
     let range = ReplayRange { commit: recovered.hard_state.commit, last, forced };
-    let (applied, rest) = replay(log, (&mut store, &mut conf_state), checkpoint.id, range)?;
+    let replayed = replay(log, (&mut store, &mut conf_state), checkpoint.id, range)?;
     let loading = Loading {
         checkpoint_index: checkpoint.id.index,
         checkpoint_bytes: checkpoint.bytes(),
-        replayed_entries: applied.index - checkpoint.id.index,
+        replayed_entries: replayed.applied.index - checkpoint.id.index,
     };
-    Ok(Loaded { store, reader, conf_state, applied, rest, loading })
-}
-
-/// Applies the committed entries after `applied` to the store and to the configuration in force. Returns the last one
-/// that was applied, and the entries after it.
-fn replay(
-    log: &Log,
-    (store, conf_state): (&mut Store, &mut ConfState),
-    mut applied: LogId,
-    range: ReplayRange,
-) -> Result<(LogId, Vec<consensus::Entry>), OpenMemberError> {
-    let mut rest = Vec::new();
-    store.begin_replay();
-    let count = usize::try_from(range.last - applied.index).unwrap_or(usize::MAX);
-    for entry in log.entries_from(applied.index + 1).take(count) {
-        let (entry, address) = entry.map_err(|error| OpenMemberError::Read { reason: error.to_string() })?;
-        let (index, term) = (entry.index, entry.term);
-        let broken = |reason: String| OpenMemberError::Replay { index, reason };
-        let entry =
-            crate::apply::from_log(entry).ok_or_else(|| broken("its kind is not known here".to_owned()))?;
-        if !range.is_committed(index) {
-            rest.push(entry);
-            continue;
-        }
-        match range.is_void(&entry) {
-            true => store.apply_empty(crate::apply::applied_id(&entry)),
-            false => crate::apply::replay(store, conf_state, &entry, address).map_err(broken)?,
-        }
-        applied = LogId { index, term };
-    }
-    assert!(
-        range.forced.is_some() || applied.index == range.commit.min(range.last),
-        "the commit index is that of the checkpoint or of an entry after it"
-    );
-    store.end_replay();
-    Ok((applied, rest))
+    Ok(Loaded { store, reader, conf_state, replayed, loading })
 }
 
 fn no_checkpoint(why: &str) -> OpenMemberError {
@@ -476,7 +442,7 @@ fn assemble(
     config: MemberConfig,
     (warnings, unfinished_start): (Vec<String>, Option<UnfinishedStart>),
 ) -> OpenedMember {
-    let Loaded { store, reader, applied, loading, .. } = loaded;
+    let Loaded { store, reader, replayed, loading, .. } = loaded;
     let log_reader = log.reader();
     let history = Arc::new(reader.clone());
     let hub = Hub::new(history, values.clone(), config.cluster_id, config.member_id, config.seed);
@@ -492,7 +458,8 @@ fn assemble(
         reader: reader.clone(),
         values: values.clone(),
         hub: hub.clone(),
-        applied,
+        applied: replayed.applied,
+        applying: replayed.damaged.and_then(|compare| compare.begun),
         unfinished_start,
     });
     OpenedMember { member, reader, values, log: log_reader, hub, status, identity, warnings, loading }
