@@ -9,7 +9,7 @@ use consensus::{ConfState, Entry, EntryKind};
 use prost::Message;
 use store::{AppliedId, BatchContext, Caller, Damaged, Store};
 
-use super::BatchBeingApplied;
+use super::batch::{BatchBeingApplied, DecodedCommand};
 use crate::lease::Expiry;
 use crate::maintenance::publication::Publish;
 use crate::membership::applied;
@@ -17,13 +17,6 @@ use crate::membership::request::MembershipRequest;
 use crate::proposals::auth_command::decode_auth;
 use crate::proposals::batch::{self, Batch, BatchError, CommandKind, LogCommand};
 use crate::proposals::caller::{caller, is_anonymous};
-
-/// One logged command and the number of store commands it decodes to: one, or several for an expiry of many leases.
-#[derive(Debug)]
-pub(crate) struct DecodedCommand {
-    pub(super) command: LogCommand,
-    pub(super) store_commands: usize,
-}
 
 /// An entry that a start cannot replay.
 #[derive(Debug)]

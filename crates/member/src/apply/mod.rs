@@ -11,18 +11,21 @@
 //! the value is read: unblock, apply 42             applied: 42                   queue: -
 //! ```
 
+mod batch;
 mod commands;
 
 use std::collections::VecDeque;
 
 use consensus::Entry;
 use log::LogId;
-use store::{BatchContext, Outcome, Store};
+use store::{BatchContext, Store};
 
 use crate::io::MemberFatal;
-use crate::proposals::batch::{LogCommand, Origin};
-use commands::{DecodedCommand, context, decode_batch};
+use crate::proposals::batch::Origin;
+use batch::DecodedCommand;
+use commands::{context, decode_batch};
 
+pub(crate) use batch::BatchBeingApplied;
 pub(crate) use commands::{ReplayError, applied_id, callers, decode_all, from_log, is_removal_of, replay};
 
 /// Committed entries that are not applied yet.
@@ -98,29 +101,6 @@ impl ApplyQueue {
     /// Index of the highest entry known committed.
     pub(crate) fn committed(&self) -> u64 {
         self.queue.back().map_or(self.applied.index, |entry| entry.index)
-    }
-}
-
-/// The batch that the store is applying.
-#[derive(Debug)]
-pub(crate) struct BatchBeingApplied {
-    decoded: Vec<DecodedCommand>,
-    /// Whether its events are made.
-    pub(crate) is_watched: bool,
-}
-
-impl BatchBeingApplied {
-    /// Number of commands.
-    pub(crate) fn len(&self) -> u64 {
-        self.decoded.len() as u64
-    }
-
-    /// Each command with its outcome, given those of the store.
-    pub(crate) fn outcomes(self, all: Vec<Outcome>) -> impl Iterator<Item = (LogCommand, Outcome)> {
-        let mut outcomes = all.into_iter();
-        self.decoded.into_iter().filter_map(move |DecodedCommand { command, store_commands }| {
-            outcomes.by_ref().take(store_commands).last().map(|outcome| (command, outcome))
-        })
     }
 }
 

@@ -4,7 +4,7 @@ use consensus::ConfState;
 use log::{Log, LogId};
 use store::{Damaged, Store};
 
-use super::OpenMemberError;
+use super::error::OpenMemberError;
 use crate::apply::{self, BatchBeingApplied, ReplayError};
 
 /// Which entries a start replays.

@@ -123,7 +123,7 @@ impl CheckpointSource {
         while leases.is_empty() {
             self.leases = match std::mem::replace(&mut self.leases, LeasesLeft::None) {
                 LeasesLeft::None => return Ok(None),
-                LeasesLeft::All(mut frozen) => match frozen.next(&self.state()?.lessor) {
+                LeasesLeft::All(mut frozen) => match self.state()?.lessor.next_frozen(&mut frozen) {
                     None => LeasesLeft::None,
                     Some(found) => {
                         leases.extend(found.into_iter().map(|lease| (lease.id, Some(lease))));
@@ -133,7 +133,7 @@ impl CheckpointSource {
                 LeasesLeft::Noted(mut frozen, from) => {
                     let noted = self.changes.iter().flat_map(|changes| changes.leases.range(from..));
                     let ids: Vec<i64> = noted.take(MAX_LEASES_AT_ONCE).copied().collect();
-                    leases = frozen.read(&self.state()?.lessor, &ids);
+                    leases = self.state()?.lessor.read_frozen(&mut frozen, &ids);
                     let next = ids.last().and_then(|last| last.checked_add(1));
                     next.map_or(LeasesLeft::None, |next| LeasesLeft::Noted(frozen, next))
                 }

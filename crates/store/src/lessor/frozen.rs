@@ -18,7 +18,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{LeaseInfo, Lessor};
+use super::info::LeaseInfo;
 
 /// Leases read, or skipped, in one hold of the store's lock.
 pub(crate) const MAX_LEASES_AT_ONCE: usize = 1_000;
@@ -28,7 +28,7 @@ pub(crate) struct FrozenLeases {
     since: Arc<Mutex<Since>>,
 }
 
-/// What a [`Lessor`] keeps of the [`FrozenLeases`] that are being read.
+/// What the lessor keeps of the [`FrozenLeases`] that are being read.
 #[derive(Default)]
 pub(super) struct Readers(Mutex<Vec<Weak<Mutex<Since>>>>);
 
@@ -66,16 +66,16 @@ impl Readers {
 }
 
 impl FrozenLeases {
-    /// The next leases, by id; `None` after the last. There may be none among those that were looked at. `lessor` is
-    /// the one that this was made of.
-    pub(crate) fn next(&mut self, lessor: &Lessor) -> Option<Vec<LeaseInfo>> {
-        self.next_of(lessor, MAX_LEASES_AT_ONCE)
-    }
-
-    fn next_of(&mut self, lessor: &Lessor, at_once: usize) -> Option<Vec<LeaseInfo>> {
+    /// The next leases, by id; `None` after the last. At most `at_once` are looked at. `now` are the leases from an id
+    /// on, as they are.
+    pub(super) fn next<N: Iterator<Item = LeaseInfo>>(
+        &mut self,
+        now: impl FnOnce(i64) -> N,
+        at_once: usize,
+    ) -> Option<Vec<LeaseInfo>> {
         let mut since = self.since.lock();
         let from = since.next?;
-        let mut now = lessor.iter_from(from).peekable();
+        let mut now = now(from).peekable();
         let mut before = since.before.range(from..).peekable();
         let mut found = Vec::new();
         let mut next = None;
@@ -99,10 +99,14 @@ impl FrozenLeases {
         Some(found)
     }
 
-    /// These leases, `None` for one that did not exist. The caller asks for ids in ascending order, and for none twice.
-    pub(crate) fn read(&mut self, lessor: &Lessor, ids: &[i64]) -> Vec<(i64, Option<LeaseInfo>)> {
+    /// These leases, `None` for one that did not exist. `now` is a lease as it is.
+    pub(super) fn read(
+        &mut self,
+        ids: &[i64],
+        now: impl Fn(i64) -> Option<LeaseInfo>,
+    ) -> Vec<(i64, Option<LeaseInfo>)> {
         let mut since = self.since.lock();
-        let read = |id: &i64| (*id, since.before.get(id).copied().unwrap_or_else(|| lessor.get(*id)));
+        let read = |id: &i64| (*id, since.before.get(id).copied().unwrap_or_else(|| now(*id)));
         let found = ids.iter().map(read).collect();
         if let Some(last) = ids.last() {
             since.advance(last.checked_add(1));
@@ -123,7 +127,7 @@ impl Since {
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use crate::lessor::Lessor;
 
     #[derive(Clone, Debug)]
     enum Step {
@@ -160,16 +164,16 @@ mod tests {
             let mut chunks = ids.chunks(at_once);
             for step in then {
                 if matches!(step, Step::Read) {
-                    found.extend(all.next_of(&lessor, at_once).into_iter().flatten());
-                    found_some.extend(some.read(&lessor, chunks.next().unwrap_or_default()));
+                    found.extend(all.next(|from| lessor.iter_from(from), at_once).into_iter().flatten());
+                    found_some.extend(lessor.read_frozen(&mut some, chunks.next().unwrap_or_default()));
                 }
                 change(&mut lessor, &step);
             }
-            while let Some(more) = all.next_of(&lessor, at_once) {
+            while let Some(more) = all.next(|from| lessor.iter_from(from), at_once) {
                 prop_assert!(more.len() <= at_once);
                 found.extend(more);
             }
-            chunks.for_each(|ids| found_some.extend(some.read(&lessor, ids)));
+            chunks.for_each(|ids| found_some.extend(lessor.read_frozen(&mut some, ids)));
             prop_assert_eq!(found, expected.clone());
             prop_assert_eq!(found_some, ids.iter().map(|id| wanted(*id)).collect::<Vec<_>>());
             drop((all, some));

@@ -18,6 +18,7 @@
 //! `StoreState::check_all` verifies that both directions agree.
 
 mod frozen;
+mod info;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,20 +30,10 @@ use crate::hash::{PartHasher, PartKind};
 use crate::index::KeyIndex;
 
 pub(crate) use self::frozen::{FrozenLeases, MAX_LEASES_AT_ONCE};
+pub use self::info::LeaseInfo;
 
 /// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
 pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
-
-/// A lease without its keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaseInfo {
-    /// Its id.
-    pub id: i64,
-    /// Granted TTL in seconds.
-    pub ttl: i64,
-    /// Recorded remaining seconds; 0 if none is recorded, and the full TTL counts.
-    pub remaining: i64,
-}
 
 /// A lease and its keys.
 #[derive(Clone, Debug, Default)]
@@ -172,6 +163,20 @@ impl Lessor {
     /// How many leases there are.
     pub(crate) fn len(&self) -> usize {
         self.leases.len()
+    }
+
+    /// The next of `frozen` leases, by id; `None` after the last. There may be none among those that were looked at.
+    pub(crate) fn next_frozen(&self, frozen: &mut FrozenLeases) -> Option<Vec<LeaseInfo>> {
+        frozen.next(|from| self.iter_from(from), MAX_LEASES_AT_ONCE)
+    }
+
+    /// These of `frozen` leases, `None` for one that did not exist. The ids ascend, also from one call to the next.
+    pub(crate) fn read_frozen(
+        &self,
+        frozen: &mut FrozenLeases,
+        ids: &[i64],
+    ) -> Vec<(i64, Option<LeaseInfo>)> {
+        frozen.read(ids, |id| self.get(id))
     }
 
     /// One lease.

@@ -67,7 +67,7 @@ impl Reader {
         let (users, roles) = (state.auth.users().cloned().collect(), state.auth.roles().cloned().collect());
         drop(state);
         let mut leases = Vec::new();
-        while let Some(more) = frozen.next(&pinned.same_state().ok()?.lessor) {
+        while let Some(more) = pinned.same_state().ok()?.lessor.next_frozen(&mut frozen) {
             leases.extend(more);
         }
         let versions = VersionWalk::new(self, compacted, revision, CompactedVersions::All, pinned);
