@@ -1,5 +1,10 @@
 //! What others see of a lease.
 
+use crate::hash::{PartHasher, PartKind};
+
+/// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
+pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
+
 /// A lease without its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseInfo {
@@ -9,4 +14,12 @@ pub struct LeaseInfo {
     pub ttl: i64,
     /// Recorded remaining seconds; 0 if none is recorded, and the full TTL counts.
     pub remaining: i64,
+}
+
+impl LeaseInfo {
+    /// Its term of the state hash.
+    pub(super) fn hash(&self) -> u64 {
+        let hash = PartHasher::new(PartKind::Lease).number(self.id as u64);
+        hash.number(self.ttl as u64).number(self.remaining as u64).finish()
+    }
 }

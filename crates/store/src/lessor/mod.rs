@@ -26,14 +26,10 @@ use std::sync::Arc;
 use api::Error;
 
 use crate::auth::{CHECKED_LEASE_BYTES, CheckedLease, LeaseCheck, UserRanges, check_slots};
-use crate::hash::{PartHasher, PartKind};
 use crate::index::KeyIndex;
 
 pub(crate) use self::frozen::{FrozenLeases, MAX_LEASES_AT_ONCE};
-pub use self::info::LeaseInfo;
-
-/// The longest TTL that may be granted, in seconds; etcd's, about 285 years.
-pub const MAX_LEASE_TTL: i64 = 9_000_000_000;
+pub use self::info::{LeaseInfo, MAX_LEASE_TTL};
 
 /// A lease and its keys.
 #[derive(Clone, Debug, Default)]
@@ -94,9 +90,9 @@ impl Lessor {
     pub(crate) fn checkpoint(&mut self, id: i64, remaining: i64) -> Option<i64> {
         self.note_before(id);
         let lease = self.leases.get_mut(&id)?;
-        let before = hash_of(&info(id, lease));
+        let before = info(id, lease).hash();
         lease.remaining = remaining.clamp(0, lease.ttl);
-        let after = hash_of(&info(id, lease));
+        let after = info(id, lease).hash();
         self.hash = self.hash.wrapping_sub(before).wrapping_add(after);
         Some(lease.remaining)
     }
@@ -217,14 +213,14 @@ impl Lessor {
         self.forget(lease.id);
         let LeaseInfo { id, ttl, remaining } = lease;
         self.leases.insert(id, Lease { ttl, remaining, ..Lease::default() });
-        self.hash = self.hash.wrapping_add(hash_of(&lease));
+        self.hash = self.hash.wrapping_add(lease.hash());
     }
 
     /// Removes a lease.
     pub(crate) fn forget(&mut self, id: i64) -> Option<Lease> {
         self.note_before(id);
         let lease = self.leases.remove(&id)?;
-        self.hash = self.hash.wrapping_sub(hash_of(&info(id, &lease)));
+        self.hash = self.hash.wrapping_sub(info(id, &lease).hash());
         self.slots_bytes -= slots_bytes(lease.slots.len());
         self.checked -= u64::from(lease.checked.is_some());
         Some(lease)
@@ -232,7 +228,7 @@ impl Lessor {
 
     /// Recomputes the sum over all leases, which [`hash`](Self::hash) maintains.
     pub(crate) fn recomputed_hash(&self) -> u64 {
-        self.iter_from(i64::MIN).fold(0, |sum, lease| sum.wrapping_add(hash_of(&lease)))
+        self.iter_from(i64::MIN).fold(0, |sum, lease| sum.wrapping_add(lease.hash()))
     }
 
     /// [Accounted](crate::memory) bytes of all leases.
@@ -258,12 +254,6 @@ impl Lessor {
     pub(crate) fn hash(&self) -> u64 {
         self.hash
     }
-}
-
-/// A lease's term of the state hash.
-fn hash_of(lease: &LeaseInfo) -> u64 {
-    let hash = PartHasher::new(PartKind::Lease).number(lease.id as u64);
-    hash.number(lease.ttl as u64).number(lease.remaining as u64).finish()
 }
 
 fn info(id: i64, lease: &Lease) -> LeaseInfo {
