@@ -23,3 +23,20 @@ impl LeaseInfo {
         hash.number(self.ttl as u64).number(self.remaining as u64).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_lease_counts_in_its_hash() {
+        let lease = LeaseInfo { id: 1, ttl: 2, remaining: 0 };
+        let others = [
+            LeaseInfo { id: 2, ..lease },
+            LeaseInfo { ttl: 3, ..lease },
+            LeaseInfo { remaining: 1, ..lease },
+            LeaseInfo { id: 2, ttl: 1, remaining: 0 },
+        ];
+        others.iter().for_each(|other| assert_ne!(other.hash(), lease.hash(), "{other:?}"));
+    }
+}
