@@ -13,6 +13,7 @@ use http2::RequestHead;
 
 use super::call::Call;
 use super::call_metrics::{CallMetrics, RunningCall};
+use super::rows;
 use super::streamed_range::{StreamedRange, UnaryResponse};
 use super::streaming_call::{CountedRequests, Responses};
 use super::{auth, backup, cluster, concurrency, health, kv, lease, maintenance, watch};
@@ -107,14 +108,12 @@ impl Dispatch {
     /// Serves the methods over `node`.
     pub(crate) fn new(node: Arc<Node>) -> Dispatch {
         let epoch = node.handoff.epoch();
-        let method = |path: &'static str| {
-            // Methods that are not served have metrics too, with zeros.
+        let method = |(path, needs, serve): (&'static str, Needs, Serve)| {
             let metrics = CallMetrics::new(path, STREAMS.contains(&path), &node.metrics, &node.live, epoch);
-            let (needs, serve) = served(path)?;
             let (is_limited, is_urgent) = (!health::ALL.contains(&path), URGENT.contains(&path));
-            Some((path, ServedMethod { metrics, needs, is_limited, is_urgent, serve }))
+            (path, ServedMethod { metrics, needs, is_limited, is_urgent, serve })
         };
-        let methods = methods::ALL.into_iter().chain(health::ALL).filter_map(method).collect();
+        let methods = SERVED.into_iter().map(method).collect();
         let methods = Arc::new(methods);
         let source = Source::default();
         Dispatch(Arc::new(ConnectionDispatch { methods, node, connection: 0, source, common_name: None }))
@@ -232,68 +231,68 @@ macro_rules! streaming {
     };
 }
 
-/// What a method needs of its caller, and the function that serves it. The future of each method is boxed on its own: a
-/// put must not have the size of a watch.
-fn served(path: &str) -> Option<(Needs, Serve)> {
-    Some(match path {
-        methods::KV_PUT => (Needs::Ranges, unary!(kv::put)),
-        methods::KV_RANGE => (Needs::Ranges, unary!(kv::range)),
-        methods::KV_TXN => (Needs::Ranges, unary!(kv::txn)),
-        methods::KV_DELETE_RANGE => (Needs::Ranges, unary!(kv::delete_range)),
-        methods::KV_COMPACT => (Needs::RootApplied, unary!(kv::compact)),
-        methods::KV_RANGE_STREAM => (Needs::Ranges, streaming!(kv::range_stream)),
-        methods::WATCH_WATCH => (Needs::Ranges, streaming!(watch::watch)),
-        methods::LEASE_GRANT => (Needs::User, unary!(lease::grant)),
-        methods::LEASE_REVOKE => (Needs::User, unary!(lease::revoke)),
-        methods::LEASE_KEEP_ALIVE => (Needs::Ranges, streaming!(lease::keep_alive)),
-        methods::LEASE_TIME_TO_LIVE => (Needs::User, unary!(lease::time_to_live)),
-        methods::LEASE_LEASES => (Needs::User, unary!(lease::leases)),
-        methods::CLUSTER_MEMBER_LIST => (Needs::User, unary!(cluster::member_list)),
-        methods::CLUSTER_MEMBER_ADD => (Needs::Root, unary!(cluster::member_add)),
-        methods::CLUSTER_MEMBER_REMOVE => (Needs::Root, unary!(cluster::member_remove)),
-        methods::CLUSTER_MEMBER_UPDATE => (Needs::Root, unary!(cluster::member_update)),
-        methods::CLUSTER_MEMBER_PROMOTE => (Needs::Root, unary!(cluster::member_promote)),
-        methods::MAINTENANCE_ALARM => (Needs::User, unary!(maintenance::alarm)),
-        methods::MAINTENANCE_STATUS => (Needs::User, unary!(maintenance::status)),
-        methods::MAINTENANCE_DEFRAGMENT => (Needs::RootHere, unary!(maintenance::defragment)),
-        methods::MAINTENANCE_HASH => (Needs::RootHere, unary!(maintenance::hash)),
-        methods::MAINTENANCE_HASH_KV => (Needs::RootHere, unary!(maintenance::hash_kv)),
-        methods::MAINTENANCE_MOVE_LEADER => (Needs::RootHere, unary!(maintenance::move_leader)),
-        methods::MAINTENANCE_DOWNGRADE => (Needs::Root, unary!(maintenance::downgrade)),
-        methods::MAINTENANCE_SNAPSHOT => (Needs::RootHere, streaming!(backup::snapshot)),
-        methods::BACKUP_BASE => (Needs::RootHere, streaming!(backup::base)),
-        methods::BACKUP_ENTRIES => (Needs::RootHere, unary!(backup::entries)),
-        methods::ADMIN_RELOAD => (Needs::RootHere, unary!(maintenance::reload)),
-        methods::LOCK_LOCK => (Needs::Steps, unary!(concurrency::lock)),
-        methods::LOCK_UNLOCK => (Needs::Steps, unary!(concurrency::unlock)),
-        methods::ELECTION_CAMPAIGN => (Needs::Steps, unary!(concurrency::campaign)),
-        methods::ELECTION_PROCLAIM => (Needs::Steps, unary!(concurrency::proclaim)),
-        methods::ELECTION_LEADER => (Needs::Steps, unary!(concurrency::leader)),
-        methods::ELECTION_OBSERVE => (Needs::Steps, streaming!(concurrency::observe)),
-        methods::ELECTION_RESIGN => (Needs::Steps, unary!(concurrency::resign)),
-        methods::AUTH_AUTHENTICATE => (Needs::Nothing, unary!(auth::authenticate)),
-        methods::AUTH_ENABLE => (Needs::RootApplied, unary!(auth::auth_enable)),
-        methods::AUTH_DISABLE => (Needs::RootApplied, unary!(auth::auth_disable)),
-        methods::AUTH_STATUS => (Needs::ValidToken, unary!(auth::auth_status)),
-        methods::AUTH_USER_ADD => (Needs::RootApplied, unary!(auth::user_add)),
-        methods::AUTH_USER_GET => (Needs::Oneself, unary!(auth::user_get)),
-        methods::AUTH_USER_LIST => (Needs::RootApplied, unary!(auth::user_list)),
-        methods::AUTH_USER_DELETE => (Needs::RootApplied, unary!(auth::user_delete)),
-        methods::AUTH_USER_CHANGE_PASSWORD => (Needs::RootApplied, unary!(auth::user_change_password)),
-        methods::AUTH_USER_GRANT_ROLE => (Needs::RootApplied, unary!(auth::user_grant_role)),
-        methods::AUTH_USER_REVOKE_ROLE => (Needs::RootApplied, unary!(auth::user_revoke_role)),
-        methods::AUTH_ROLE_ADD => (Needs::RootApplied, unary!(auth::role_add)),
-        methods::AUTH_ROLE_GET => (Needs::Oneself, unary!(auth::role_get)),
-        methods::AUTH_ROLE_LIST => (Needs::RootApplied, unary!(auth::role_list)),
-        methods::AUTH_ROLE_DELETE => (Needs::RootApplied, unary!(auth::role_delete)),
-        methods::AUTH_ROLE_GRANT_PERMISSION => (Needs::RootApplied, unary!(auth::role_grant_permission)),
-        methods::AUTH_ROLE_REVOKE_PERMISSION => (Needs::RootApplied, unary!(auth::role_revoke_permission)),
-        health::CHECK => (Needs::Nothing, unary!(health::check)),
-        health::LIST => (Needs::Nothing, unary!(health::list)),
-        health::WATCH => (Needs::Nothing, streaming!(health::watch)),
-        _ => return None,
-    })
-}
+/// What each method needs of its caller, and the function that serves it. The future of each method is boxed on its own:
+/// a put must not have the size of a watch.
+const SERVED: [(&str, Needs, Serve); methods::ALL.len() + health::ALL.len()] = [
+    (methods::KV_PUT, Needs::Ranges, unary!(kv::put)),
+    (methods::KV_RANGE, Needs::Ranges, unary!(kv::range)),
+    (methods::KV_TXN, Needs::Ranges, unary!(kv::txn)),
+    (methods::KV_DELETE_RANGE, Needs::Ranges, unary!(kv::delete_range)),
+    (methods::KV_COMPACT, Needs::RootApplied, unary!(kv::compact)),
+    (methods::KV_RANGE_STREAM, Needs::Ranges, streaming!(kv::range_stream)),
+    (methods::WATCH_WATCH, Needs::Ranges, streaming!(watch::watch)),
+    (methods::LEASE_GRANT, Needs::User, unary!(lease::grant)),
+    (methods::LEASE_REVOKE, Needs::User, unary!(lease::revoke)),
+    (methods::LEASE_KEEP_ALIVE, Needs::Ranges, streaming!(lease::keep_alive)),
+    (methods::LEASE_TIME_TO_LIVE, Needs::User, unary!(lease::time_to_live)),
+    (methods::LEASE_LEASES, Needs::User, unary!(lease::leases)),
+    (methods::CLUSTER_MEMBER_LIST, Needs::User, unary!(cluster::member_list)),
+    (methods::CLUSTER_MEMBER_ADD, Needs::Root, unary!(cluster::member_add)),
+    (methods::CLUSTER_MEMBER_REMOVE, Needs::Root, unary!(cluster::member_remove)),
+    (methods::CLUSTER_MEMBER_UPDATE, Needs::Root, unary!(cluster::member_update)),
+    (methods::CLUSTER_MEMBER_PROMOTE, Needs::Root, unary!(cluster::member_promote)),
+    (methods::MAINTENANCE_ALARM, Needs::User, unary!(maintenance::alarm)),
+    (methods::MAINTENANCE_STATUS, Needs::User, unary!(maintenance::status)),
+    (methods::MAINTENANCE_DEFRAGMENT, Needs::RootHere, unary!(maintenance::defragment)),
+    (methods::MAINTENANCE_HASH, Needs::RootHere, unary!(maintenance::hash)),
+    (methods::MAINTENANCE_HASH_KV, Needs::RootHere, unary!(maintenance::hash_kv)),
+    (methods::MAINTENANCE_MOVE_LEADER, Needs::RootHere, unary!(maintenance::move_leader)),
+    (methods::MAINTENANCE_DOWNGRADE, Needs::Root, unary!(maintenance::downgrade)),
+    (methods::MAINTENANCE_SNAPSHOT, Needs::RootHere, streaming!(backup::snapshot)),
+    (methods::BACKUP_BASE, Needs::RootHere, streaming!(backup::base)),
+    (methods::BACKUP_ENTRIES, Needs::RootHere, unary!(backup::entries)),
+    (methods::ADMIN_RELOAD, Needs::RootHere, unary!(maintenance::reload)),
+    (methods::LOCK_LOCK, Needs::Steps, unary!(concurrency::lock)),
+    (methods::LOCK_UNLOCK, Needs::Steps, unary!(concurrency::unlock)),
+    (methods::ELECTION_CAMPAIGN, Needs::Steps, unary!(concurrency::campaign)),
+    (methods::ELECTION_PROCLAIM, Needs::Steps, unary!(concurrency::proclaim)),
+    (methods::ELECTION_LEADER, Needs::Steps, unary!(concurrency::leader)),
+    (methods::ELECTION_OBSERVE, Needs::Steps, streaming!(concurrency::observe)),
+    (methods::ELECTION_RESIGN, Needs::Steps, unary!(concurrency::resign)),
+    (methods::AUTH_AUTHENTICATE, Needs::Nothing, unary!(auth::authenticate)),
+    (methods::AUTH_ENABLE, Needs::RootApplied, unary!(auth::auth_enable)),
+    (methods::AUTH_DISABLE, Needs::RootApplied, unary!(auth::auth_disable)),
+    (methods::AUTH_STATUS, Needs::ValidToken, unary!(auth::auth_status)),
+    (methods::AUTH_USER_ADD, Needs::RootApplied, unary!(auth::user_add)),
+    (methods::AUTH_USER_GET, Needs::Oneself, unary!(auth::user_get)),
+    (methods::AUTH_USER_LIST, Needs::RootApplied, unary!(auth::user_list)),
+    (methods::AUTH_USER_DELETE, Needs::RootApplied, unary!(auth::user_delete)),
+    (methods::AUTH_USER_CHANGE_PASSWORD, Needs::RootApplied, unary!(auth::user_change_password)),
+    (methods::AUTH_USER_GRANT_ROLE, Needs::RootApplied, unary!(auth::user_grant_role)),
+    (methods::AUTH_USER_REVOKE_ROLE, Needs::RootApplied, unary!(auth::user_revoke_role)),
+    (methods::AUTH_ROLE_ADD, Needs::RootApplied, unary!(auth::role_add)),
+    (methods::AUTH_ROLE_GET, Needs::Oneself, unary!(auth::role_get)),
+    (methods::AUTH_ROLE_LIST, Needs::RootApplied, unary!(auth::role_list)),
+    (methods::AUTH_ROLE_DELETE, Needs::RootApplied, unary!(auth::role_delete)),
+    (methods::AUTH_ROLE_GRANT_PERMISSION, Needs::RootApplied, unary!(auth::role_grant_permission)),
+    (methods::AUTH_ROLE_REVOKE_PERMISSION, Needs::RootApplied, unary!(auth::role_revoke_permission)),
+    (health::CHECK, Needs::Nothing, unary!(health::check)),
+    (health::LIST, Needs::Nothing, unary!(health::list)),
+    (health::WATCH, Needs::Nothing, streaming!(health::watch)),
+];
+
+/// A method without a row does not compile.
+const _: () = assert!(rows::have_all(&SERVED, &methods::ALL) && rows::have_all(&SERVED, &health::ALL));
 
 /// Why a path is not served: its form is wrong, or its service or method is unknown.
 fn unknown(path: &str) -> Failure {
@@ -472,16 +471,14 @@ mod tests {
     ];
 
     #[test]
-    fn each_method_is_served_and_needs_what_it_has_to() {
+    fn each_method_needs_what_it_has_to() {
         let of_row = |(needs, methods): &(Needs, &'static str)| {
             methods.split(' ').map(|name| (name, *needs)).collect()
         };
         let needed: BTreeMap<&str, Needs> = NEEDED.iter().flat_map(|row| -> Vec<_> { of_row(row) }).collect();
-        for path in methods::ALL.into_iter().chain(health::ALL) {
-            let needs = served(path).map(|(needs, _)| needs);
+        for (path, needs, _) in SERVED {
             let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
-            assert_eq!(needs, needed.get(name).copied(), "{path}");
-            assert!(needs.is_some(), "{path} is not served");
+            assert_eq!(Some(needs), needed.get(name).copied(), "{path}");
         }
     }
 }

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `workers.rs` | the RPC workers: one thread per core |
 //! | `dispatch.rs` | the table of methods, and how a handler is run |
+//! | `rows.rs` | checks while compiling that the table has every method |
 //! | `call.rs` | what handlers know of a call |
 //! | `call_metrics.rs` | counters of a method, warnings for slow calls |
 //! | `request_stats.rs` | what the log says of a request |
@@ -31,6 +32,7 @@ mod kv;
 mod lease;
 mod maintenance;
 mod request_stats;
+mod rows;
 mod streamed_range;
 mod streaming_call;
 mod watch;
