@@ -152,12 +152,13 @@ impl Shell {
         };
         let endpoints = parse_endpoints(&names)?;
         let mut flags = self.tls_flags("");
-        // As in etcdctl, a domain is a reason for TLS where no scheme says otherwise.
-        flags.demanded |= !domain.is_empty();
+        let checked = !domain.is_empty() && !self.values.switch("insecure-discovery");
+        // As in etcdctl, a domain that is checked is a reason for TLS where no scheme says otherwise.
+        flags.demanded |= checked;
         let options = ClientOptions {
             tls: tls_config(&flags, &endpoints)?,
             tls_flagged: flags.are_set(),
-            server_name: Some(domain).filter(|domain| !domain.is_empty()),
+            server_name: Some(domain).filter(|_| checked),
             endpoints,
             dial_timeout: self.values.duration("dial-timeout"),
             keepalive_interval: self.values.duration("keepalive-time"),

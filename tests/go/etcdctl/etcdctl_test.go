@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,15 +34,23 @@ func TestCommandsEndAlike(t *testing.T) {
 	rows := make([]string, 0, len(commands))
 	for _, c := range commands {
 		if c.slow && !*slow {
-			rows = append(rows, fmt.Sprintf("| `%s` | | | compared on demand (`-slow`) |", c.line))
+			rows = append(rows, fmt.Sprintf("| `%s` | | | compared on demand (`-slow`) |", c.shown()))
 			continue
 		}
 		sameOutput, sameExit := compare(t, systems, c)
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", c.line, yes(sameOutput), yes(sameExit), c.differs))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", c.shown(), yes(sameOutput), yes(sameExit), c.differs))
 	}
 	if !*slow {
 		checkDocument(t, rows)
 	}
+}
+
+// shown is the command as it would be typed, with its standard input.
+func (c command) shown() string {
+	if c.input == "" {
+		return c.line
+	}
+	return fmt.Sprintf("%s <<< %q", c.line, c.input)
 }
 
 func yes(is bool) string {
@@ -86,6 +95,31 @@ const (
 	tableBegins = "| command | same output | same exit code | why not |\n|---|---|---|---|\n"
 	tableEnds   = "\n\n## What is left out"
 )
+
+// TestEveryCommandHasARow compares the table with the list of etcdctl's commands. Some have nothing to do with a server.
+func TestEveryCommandHasARow(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "ctl", "testdata", "contract.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	local, listed := []string{"completion", "options", "version"}, 0
+	for line := range strings.Lines(string(text)) {
+		name := strings.TrimSpace(line)
+		if name == "" || strings.HasPrefix(name, "#") || strings.Contains(name, "\t") {
+			continue
+		}
+		listed++
+		has := slices.ContainsFunc(commands, func(c command) bool {
+			return strings.Contains(" "+c.line+" ", " "+name+" ")
+		})
+		if has == slices.Contains(local, name) {
+			t.Errorf("%s: has a row: %t", name, has)
+		}
+	}
+	if listed < 50 {
+		t.Errorf("%d commands are listed", listed)
+	}
+}
 
 // checkDocument compares the table in the document with what was seen, or writes it.
 func checkDocument(t *testing.T, rows []string) {

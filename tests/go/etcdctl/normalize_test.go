@@ -44,7 +44,7 @@ func (s *system) normalizedText(text string, sorted bool) string {
 			strings.TrimPrefix(m.url, "http://"), fmt.Sprintf("CLIENT%d", i),
 			fmt.Sprintf("%x", m.id), fmt.Sprintf("MEMBER%d", i), fmt.Sprint(m.id), fmt.Sprintf("MEMBER%d", i))
 	}
-	names = append(names, s.dir, "DIR")
+	names = append(names, s.dir, "DIR", s.joiner.ClientURL, "JOINER", s.joiner.PeerURL, "JOINER-PEER")
 	roles := map[string]string{}
 	for _, m := range s.cluster.Members {
 		role := slices.IndexFunc(s.members, func(known member) bool { return known.url == m.ClientURL })

@@ -47,6 +47,10 @@ type system struct {
 	members []member
 	// added is the member that was added last.
 	added uint64
+	// lease is the one that there is.
+	lease clientv3.LeaseID
+	// joiner can become a member.
+	joiner *cluster.Member
 }
 
 type member struct {
@@ -57,13 +61,17 @@ type member struct {
 
 func newSystem(t *testing.T, name, binary string) *system {
 	t.Helper()
-	c := cluster.ForTest(t, cluster.Config{Binary: binary, Size: clusterSize})
+	c := cluster.ForTest(t, cluster.Config{Binary: binary, Size: clusterSize, Args: []string{"--bcrypt-cost=4"}})
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.Endpoints(), DialTimeout: patience, Logger: zap.NewNop()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	s := &system{name: name, cluster: c, client: client, dir: t.TempDir()}
+	joiner, err := c.Layout(binary, "--bcrypt-cost=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &system{name: name, cluster: c, client: client, dir: t.TempDir(), joiner: joiner}
 	if err := s.learnRoles(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +83,7 @@ func (s *system) learnRoles(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var leader, others []member
-	for _, m := range s.cluster.Members {
+	for _, m := range s.cluster.Members[:clusterSize] {
 		status, err := s.client.Status(ctx, m.ClientURL)
 		if err != nil {
 			return err
@@ -126,11 +134,11 @@ func (s *system) fill(word string) string {
 		"{all}", strings.Join(urls, ","), "{leader}", urls[0], "{follower}", urls[1],
 		"{leader-id}", fmt.Sprintf("%x", s.members[0].id), "{follower-id}", fmt.Sprintf("%x", s.members[1].id),
 		"{added-id}", fmt.Sprintf("%x", s.added), "{dir}", s.dir,
-		"{follower-peer}", s.members[1].peerURL,
+		"{follower-peer}", s.members[1].peerURL, "{joiner-peer}", s.joiner.PeerURL, "{lease}", fmt.Sprintf("%x", s.lease),
 	).Replace(word)
 }
 
-// run runs etcdctl. A command that waits is interrupted as soon as it has printed something.
+// run runs etcdctl. A command that waits is interrupted as soon as it has printed something, or done what it is to do.
 func (s *system) run(ctx context.Context, c command) (outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -142,16 +150,22 @@ func (s *system) run(ctx context.Context, c command) (outcome, error) {
 		words[i] = s.fill(words[i])
 	}
 	cmd := exec.CommandContext(ctx, cluster.EtcdTool("etcdctl"), words...)
+	cmd.Stdin = strings.NewReader(c.input)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(set string) bool { return strings.HasPrefix(set, "ETCD") })
 	var stdout, stderr notedBuffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Start(); err != nil {
 		return outcome{}, err
 	}
-	if c.waits {
-		if !stdout.waitForLine(ctx) {
-			return outcome{}, fmt.Errorf("%s printed nothing: %s", c.line, stderr.String())
+	if c.waits && !stdout.waitForLine(ctx) {
+		return outcome{}, fmt.Errorf("%s printed nothing: %s", c.line, stderr.String())
+	}
+	if c.until != nil {
+		if err := c.until(ctx, s); err != nil {
+			return outcome{}, fmt.Errorf("%s: %w: %s", c.line, err, stderr.String())
 		}
+	}
+	if c.waits || c.until != nil {
 		if err := cmd.Process.Signal(os.Interrupt); err != nil {
 			return outcome{}, err
 		}
@@ -220,7 +234,7 @@ func (s *system) alarm(ctx context.Context, kind pb.AlarmType) error {
 func (s *system) waitAll(ctx context.Context, is func(*clientv3.StatusResponse) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	for _, m := range s.cluster.Members {
+	for _, m := range s.cluster.Members[:clusterSize] {
 		var last *clientv3.StatusResponse
 		if !eventually(ctx, func() bool {
 			status, err := s.client.Status(ctx, m.ClientURL)
@@ -231,6 +245,69 @@ func (s *system) waitAll(ctx context.Context, is func(*clientv3.StatusResponse) 
 		}
 	}
 	return nil
+}
+
+// wait asks until the answer is yes; the error is the last one of asking.
+func (s *system) wait(ctx context.Context, is func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var last error
+	if !eventually(ctx, func() (yes bool) { yes, last = is(); return yes }) {
+		return fmt.Errorf("%s: not in time: %w", s.name, errors.Join(last, ctx.Err()))
+	}
+	return nil
+}
+
+// learnLease finds the lease that was granted. A member of etcd lists those that it has applied.
+func (s *system) learnLease(ctx context.Context) error {
+	return s.wait(ctx, func() (bool, error) {
+		list, err := s.client.Leases(ctx)
+		if err != nil || len(list.Leases) != 1 {
+			return false, err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.lease = list.Leases[0].ID
+		return true, nil
+	})
+}
+
+// startJoiner starts the member that was added, and waits until the leader must know that it has caught up: entries
+// that came to be after it had applied others are sent to it when it has acknowledged those.
+func (s *system) startJoiner(ctx context.Context) error {
+	if err := s.learnAdded(ctx); err != nil {
+		return err
+	}
+	peers := map[string]string{}
+	for _, m := range s.cluster.Members {
+		peers[m.Name] = m.PeerURL
+	}
+	s.joiner.JoinExisting(peers)
+	if err := s.joiner.Start(); err != nil {
+		return err
+	}
+	var first, last uint64
+	learn := func(into *uint64, least uint64) error {
+		return s.wait(ctx, func() (bool, error) {
+			status, err := s.client.Status(ctx, s.joiner.ClientURL)
+			if err != nil {
+				return false, err
+			}
+			*into = status.RaftAppliedIndex
+			return *into > least, nil
+		})
+	}
+	if err := learn(&first, 0); err != nil {
+		return err
+	}
+	status, err := s.client.Status(ctx, s.fill("{leader}"))
+	if err != nil {
+		return err
+	}
+	if _, err := s.client.Put(ctx, "joined", s.name); err != nil {
+		return err
+	}
+	return learn(&last, max(first, status.RaftAppliedIndex))
 }
 
 // learnAdded finds the member that is not of the first ones.

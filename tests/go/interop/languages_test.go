@@ -2,6 +2,8 @@ package interop
 
 import (
 	"flag"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,12 +20,30 @@ func TestOtherLanguages(t *testing.T) {
 	}
 	for _, language := range strings.Split(*languages, ",") {
 		t.Run(language, func(t *testing.T) {
-			c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--log-level=error"}})
-			var addresses []string
-			for _, endpoint := range c.Endpoints() {
-				addresses = append(addresses, strings.TrimPrefix(endpoint, "http://"))
-			}
-			RunProgram(t, language, "interop", addresses...)
+			RunProgram(t, language, "interop", threeMembers(t, *bin)...)
 		})
 	}
+}
+
+// TestOtherLanguagesLockAndElect runs jetcd, whose locks and elections are calls of the services, against etcd and Stele.
+func TestOtherLanguagesLockAndElect(t *testing.T) {
+	if !slices.Contains(strings.Split(*languages, ","), "java") {
+		t.Skip("needs -languages java, and the network")
+	}
+	for _, binary := range []string{cluster.EtcdPath(), *bin} {
+		t.Run(filepath.Base(binary), func(t *testing.T) {
+			RunProgram(t, "java", "locks", threeMembers(t, binary)...)
+		})
+	}
+}
+
+// threeMembers are the addresses of a new cluster.
+func threeMembers(t *testing.T, binary string) []string {
+	t.Helper()
+	c := cluster.ForTest(t, cluster.Config{Binary: binary, Size: 3, Args: []string{"--log-level=error"}})
+	var addresses []string
+	for _, endpoint := range c.Endpoints() {
+		addresses = append(addresses, strings.TrimPrefix(endpoint, "http://"))
+	}
+	return addresses
 }

@@ -9,8 +9,9 @@
 //! _etcd-client._tcp.example.com       SRV  0 0 2379 infra2.example.com.    ->  http://infra2.example.com.:2379
 //! ```
 //!
-//! Certificates must be good for the domain, not for the host: with changed records alone, no attacker can put another
-//! server in place of a member.
+//! With `--insecure-discovery=false` certificates must be good for the domain, not for the host: with changed records
+//! alone, no attacker can put another server in place of a member. By default they must be good for the host, as in
+//! etcdctl.
 
 use std::str::FromStr;
 
