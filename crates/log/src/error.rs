@@ -33,8 +33,8 @@ pub enum OpenError {
         holder: String,
     },
     /// The directory belongs to etcd.
-    #[error("{} holds the data of an etcd server, whose format is another; choose an empty data directory and \
-             copy the keys over through the API", path.display())]
+    #[error("{} holds the data of an etcd server, whose format is another; stop etcd, let `stele utl import` read it \
+             into an empty data directory, and start with that: see docs/operating/migrate.md", path.display())]
     Etcd {
         /// The file that says so.
         path: PathBuf,

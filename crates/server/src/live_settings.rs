@@ -2,7 +2,7 @@
 //! how a service asks for a reload, which `startup` carries out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
@@ -13,7 +13,10 @@ use crate::overload::ClientLimits;
 
 /// The settings in force. Each is read for itself: nothing relies on two of them having changed together.
 pub(crate) struct LiveSettings {
+    max_request_bytes: AtomicUsize,
     max_txn_ops: AtomicUsize,
+    /// Connections look at it when they begin.
+    max_concurrent_streams: Arc<AtomicU32>,
     quota_bytes: AtomicU64,
     slow_request_ns: AtomicU64,
     slow_apply_ns: AtomicU64,
@@ -28,7 +31,9 @@ impl LiveSettings {
     /// Those of a configuration.
     pub(crate) fn new(config: &ServerConfig) -> LiveSettings {
         let settings = LiveSettings {
+            max_request_bytes: AtomicUsize::default(),
             max_txn_ops: AtomicUsize::default(),
+            max_concurrent_streams: Arc::default(),
             quota_bytes: AtomicU64::default(),
             slow_request_ns: AtomicU64::default(),
             slow_apply_ns: AtomicU64::default(),
@@ -45,11 +50,13 @@ impl LiveSettings {
     pub(crate) fn apply(&self, config: &ServerConfig) {
         let nanoseconds = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let observing = &config.observing;
-        self.max_txn_ops.store(config.limits.max_txn_ops as usize, Ordering::Relaxed);
+        let limits = &config.limits;
+        self.max_request_bytes.store(limits.max_request_bytes as usize, Ordering::Relaxed);
+        self.max_txn_ops.store(limits.max_txn_ops as usize, Ordering::Relaxed);
+        self.max_concurrent_streams.store(limits.max_concurrent_streams, Ordering::Relaxed);
         self.quota_bytes.store(quota_bytes(config), Ordering::Relaxed);
         self.slow_request_ns.store(nanoseconds(observing.warning_unary_request_duration), Ordering::Relaxed);
         self.slow_apply_ns.store(nanoseconds(observing.warning_apply_duration), Ordering::Relaxed);
-        let limits = &config.limits;
         self.max_request_wait_ns.store(nanoseconds(limits.max_request_wait), Ordering::Relaxed);
         let client = ClientLimits {
             request_rate: limits.client_request_rate,
@@ -59,6 +66,16 @@ impl LiveSettings {
         *self.client_limits.write() = client;
         self.has_client_limits.store(client != ClientLimits::default(), Ordering::Relaxed);
         *self.access.write() = Arc::new(config.access.clone());
+    }
+
+    /// `--max-request-bytes`.
+    pub(crate) fn max_request_bytes(&self) -> usize {
+        self.max_request_bytes.load(Ordering::Relaxed)
+    }
+
+    /// `--max-concurrent-streams`, as it is in force for connections that begin.
+    pub(crate) fn max_concurrent_streams(&self) -> Arc<AtomicU32> {
+        self.max_concurrent_streams.clone()
     }
 
     /// `--max-txn-ops`.

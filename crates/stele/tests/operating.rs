@@ -75,6 +75,20 @@ impl Member {
         stream
     }
 
+    /// How many streams a new connection may have open: the setting 3 of the frame that begins it, if it is in there.
+    fn max_concurrent_streams(&self) -> u32 {
+        let mut stream = UnixStream::connect(self.directory.join("client")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").expect("room");
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).expect("in time");
+        assert_eq!(head[3], 4, "a frame of settings");
+        let mut settings = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        stream.read_exact(&mut settings).expect("in time");
+        let found = settings.chunks(6).find(|setting| setting[..2] == [0, 3]);
+        found.map_or(u32::MAX, |setting| u32::from_be_bytes(setting[2..].try_into().expect("four bytes")))
+    }
+
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.process), signal).expect("it runs");
     }
@@ -182,6 +196,14 @@ fn what_is_reloaded_takes_effect() {
     });
     member.logged("request stats");
 
+    write_config(directory.path(), "max-request-bytes: 1\nmax-concurrent-streams: 7\n");
+    let streams = member.max_concurrent_streams();
+    member.signal(Signal::HUP);
+    member.logged("--max-concurrent-streams (7), --max-request-bytes (1)");
+    let large = put();
+    assert!(large.contains("etcdserver: request is too large"), "{large}");
+    assert_eq!((streams, member.max_concurrent_streams()), (u32::MAX, 7));
+
     // A quota of one byte is exceeded by any put.
     let lines = "cors: http://other.example\nquota-backend-bytes: 1\nlog-level: debug\n";
     write_config(directory.path(), lines);
@@ -195,11 +217,11 @@ fn what_is_reloaded_takes_effect() {
     write_config(directory.path(), "max-txn-ops: 1\nmemory-limit-bytes: 67108864\n");
     member.signal(Signal::HUP);
     member.logged("--memory-limit-bytes (67108864)");
+    let limit = || member.http("GET /metrics", page, "").contains("\nstele_memory_limit_bytes 67108864\n");
+    until("the memory limit is shown", limit);
     let gets = r#"{"success":[{"request_range":{"key":"YQ=="}},{"request_range":{"key":"Yg=="}}]}"#;
     let two = member.http("POST /v3/kv/txn", page, gets);
     assert!(two.contains("too many operations in txn request"), "{two}");
-    let limit = || member.http("GET /metrics", page, "").contains("\nstele_memory_limit_bytes 67108864\n");
-    until("the memory limit is shown", limit);
 
     write_config(directory.path(), "host-whitelist: other.example\n");
     member.signal(Signal::HUP);
@@ -334,4 +356,9 @@ fn a_failure_is_in_the_log_before_the_process_ends() {
     let log = member.log();
     let last = log.lines().last().unwrap_or_default();
     assert!(last.contains("\"level\":\"error\"") && last.contains("member failed"), "{log}");
+    // It says how the data of etcd comes here, and leaves it as it was.
+    assert!(last.contains("`stele utl import`") && last.contains("docs/operating/migrate.md"), "{log}");
+    let data = fs::read_dir(directory.path().join("data/member")).expect("a directory");
+    let names: Vec<_> = data.map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(names, ["snap"]);
 }

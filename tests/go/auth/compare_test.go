@@ -397,6 +397,7 @@ func steps() []step {
 
 // TestAuthIsTheSame plays the same calls to both.
 func TestAuthIsTheSame(t *testing.T) {
+	t.Parallel()
 	tested, reference := start(t, *bin, 1)[0], start(t, cluster.EtcdPath(), 1)[0]
 	seen := map[string]bool{}
 	for i, step := range steps() {

@@ -13,6 +13,7 @@ import (
 // TestTheGuideToAuthenticationIsTrue makes the calls of docs/operating/security.md as they stand there: each succeeds, but
 // those whose comment says otherwise.
 func TestTheGuideToAuthenticationIsTrue(t *testing.T) {
+	t.Parallel()
 	text := must[string](t)(must[*manual.Page](t)(manual.Open("security.md")).Block("etcdctl user add root"))
 	s := start(t, *bin, 1)[0]
 	programs := manual.Tools(t, map[string]string{"etcdctl": cluster.ToolPath("etcdctl")})

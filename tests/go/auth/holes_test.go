@@ -84,6 +84,7 @@ func ended(t *testing.T, what string, call func() error) {
 
 // TestATokenIsValidOnEveryMemberUntilItsUserChanges uses it on a member that may not have applied its entry yet.
 func TestATokenIsValidOnEveryMemberUntilItsUserChanges(t *testing.T) {
+	t.Parallel()
 	servers := enabled(t, 3)
 	for round := range 10 {
 		must[*pb.AuthenticateResponse](t)(servers[round%3].login("ann", "the password of ann"))
@@ -104,6 +105,7 @@ func TestATokenIsValidOnEveryMemberUntilItsUserChanges(t *testing.T) {
 
 // TestARevokedRoleEndsTheWatchesOfItsUsers watches on one member and revokes on another.
 func TestARevokedRoleEndsTheWatchesOfItsUsers(t *testing.T) {
+	t.Parallel()
 	servers := enabled(t, 3)
 	watched, other := servers[2], servers[0]
 	permitted := watched.watch("ann", &pb.WatchCreateRequest{Key: []byte("a")})
@@ -128,6 +130,7 @@ func TestARevokedRoleEndsTheWatchesOfItsUsers(t *testing.T) {
 
 // TestAWatchGetsOnlyItsKeys has a watch of a permitted key beside changes of all others, with progress and fragments.
 func TestAWatchGetsOnlyItsKeys(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	stream := s.watch("ann", &pb.WatchCreateRequest{Key: []byte("a"), RangeEnd: []byte("c"), ProgressNotify: true, Fragment: true, PrevKv: true})
 	must[*pb.WatchResponse](t)(stream.Recv())
@@ -152,6 +155,7 @@ func TestAWatchGetsOnlyItsKeys(t *testing.T) {
 // TestFragmentsAndProgressShowOnlyPermittedKeys has a watch whose first response is cut into fragments, and which hears
 // of progress beyond changes of others.
 func TestFragmentsAndProgressShowOnlyPermittedKeys(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1, "--max-request-bytes=65536", "--watch-progress-notify-interval=100ms")[0]
 	const changes = 24
 	value := bytes.Repeat([]byte("v"), 60<<10)
@@ -193,6 +197,7 @@ func TestFragmentsAndProgressShowOnlyPermittedKeys(t *testing.T) {
 
 // TestWatchesOfNoUserEndWhenAuthIsEnabled has a watch from before.
 func TestWatchesOfNoUserEndWhenAuthIsEnabled(t *testing.T) {
+	t.Parallel()
 	s := secured(t, 1)[0]
 	stream := s.watch("", &pb.WatchCreateRequest{Key: []byte("a")})
 	must[*pb.WatchResponse](t)(stream.Recv())
@@ -206,6 +211,7 @@ func TestWatchesOfNoUserEndWhenAuthIsEnabled(t *testing.T) {
 // TestTheClusterItselfActsAsRoot has a lease expire whose keys no other user may write, history be compacted, and an alarm
 // raised.
 func TestTheClusterItselfActsAsRoot(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1, "--heartbeat-interval=20", "--election-timeout=200", "--quota-backend-bytes=4194304",
 		"--auto-compaction-mode=periodic", "--auto-compaction-retention=1s")[0]
 	stream := s.watch("root", &pb.WatchCreateRequest{Key: []byte("x")})
@@ -246,6 +252,7 @@ func TestTheClusterItselfActsAsRoot(t *testing.T) {
 
 // TestLocksHaveTheRightsOfTheirCaller takes locks and elections on permitted and other names.
 func TestLocksHaveTheRightsOfTheirCaller(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	lock := func(as, name string) error {
 		return lockWith(s, as, name)
@@ -260,6 +267,7 @@ func TestLocksHaveTheRightsOfTheirCaller(t *testing.T) {
 
 // TestPromotionThroughThePeerPortNeedsRoot asks as etcd's members ask each other.
 func TestPromotionThroughThePeerPortNeedsRoot(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	ask := func(token string) int {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.cluster.Members[0].PeerURL+"/members/promote/1", nil)
@@ -285,6 +293,7 @@ func TestPromotionThroughThePeerPortNeedsRoot(t *testing.T) {
 
 // TestTheClientAuthenticatesAgain uses etcd's client, whose token ends when the member restarts.
 func TestTheClientAuthenticatesAgain(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	member := s.cluster.Members[0]
 	client, err := clientv3.New(clientv3.Config{Endpoints: s.cluster.Endpoints(), Username: "ann", Password: "the password of ann"})
@@ -309,6 +318,7 @@ func TestTheClientAuthenticatesAgain(t *testing.T) {
 
 // TestABackupHasUsersAndRoles restores it with etcd's own tool, and logs in there with the same passwords.
 func TestABackupHasUsersAndRoles(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	s.run(put("ann", "a"))
 	path := filepath.Join(t.TempDir(), "backup.db")

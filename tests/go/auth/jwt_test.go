@@ -99,6 +99,7 @@ func compared(t *testing.T, stele, etcd *server, what string, steps ...step) {
 
 // TestSignedTokensOfEitherServeBoth lets each accept what the other has issued, for each kind of key.
 func TestSignedTokensOfEitherServeBoth(t *testing.T) {
+	t.Parallel()
 	for _, method := range []string{"RS256", "PS512", "ES256", "ES384", "ES512", "EdDSA", "HS384"} {
 		t.Run(method, func(t *testing.T) {
 			private, public := keyFiles(t, method)
@@ -123,6 +124,7 @@ func TestSignedTokensOfEitherServeBoth(t *testing.T) {
 
 // TestAPublicKeyIssuesNoTokens has members that only check, and tokens from one that has the private key.
 func TestAPublicKeyIssuesNoTokens(t *testing.T) {
+	t.Parallel()
 	private, public := keyFiles(t, "RS256")
 	stele, etcd := signedPair(t, "jwt,sign-method=RS256"+public)
 	issuer, _ := signedPair(t, "jwt,sign-method=RS256"+private)
@@ -136,6 +138,7 @@ func TestAPublicKeyIssuesNoTokens(t *testing.T) {
 
 // TestASignedTokenIsGoodOnEveryMemberAtOnce uses tokens at members that may not have applied the change before them.
 func TestASignedTokenIsGoodOnEveryMemberAtOnce(t *testing.T) {
+	t.Parallel()
 	private, _ := keyFiles(t, "EdDSA")
 	servers := enabled(t, 3, "--auth-token=jwt,sign-method=EdDSA"+private)
 	servers[0].run(leaseGrant("ann", 7), put("ann", "a", attached(7)))
@@ -220,6 +223,7 @@ func signed(secret, header, claims string) string {
 
 // TestForgedAndOddTokens plays tokens to both that another program has made.
 func TestForgedAndOddTokens(t *testing.T) {
+	t.Parallel()
 	private, _ := keyFiles(t, "HS256")
 	stele, etcd := signedPair(t, "jwt,sign-method=HS256"+private)
 	const secret, header = "a secret of the tests\n", `{"alg":"HS256","typ":"JWT"}`
@@ -265,6 +269,7 @@ func TestForgedAndOddTokens(t *testing.T) {
 
 // TestBadTokenOptionsAreRefusedAtTheStart expects etcd's texts, and an end before anything is created.
 func TestBadTokenOptionsAreRefusedAtTheStart(t *testing.T) {
+	t.Parallel()
 	private, public := keyFiles(t, "RS256")
 	_, other := keyFiles(t, "RS256")
 	for options, text := range map[string]string{

@@ -61,6 +61,7 @@ func leaderOf(as, name string) step {
 
 // TestLocksAndElectionsHaveTheRightsOfTheirCallerAsInEtcd plays them to both: ann may read and write [a, c).
 func TestLocksAndElectionsHaveTheRightsOfTheirCallerAsInEtcd(t *testing.T) {
+	t.Parallel()
 	stele, etcd := signedPair(t, "simple")
 	for _, s := range []*server{stele, etcd} {
 		s.run(login("root", "r"), login("ann", "a"), userAdd("root", "bob", "b"), login("bob", "b"), login("ann", "a"),

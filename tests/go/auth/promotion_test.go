@@ -11,6 +11,7 @@ import (
 // TestPromotionAskedOfAFollowerNeedsRoot adds a learner and promotes it through a member that does not lead: the question
 // goes on to the leader with the rights of who asked, and with no others.
 func TestPromotionAskedOfAFollowerNeedsRoot(t *testing.T) {
+	t.Parallel()
 	quick := []string{"--heartbeat-interval=20", "--election-timeout=300"}
 	servers := enabled(t, 3, quick...)
 	leader, _ := servers[0].leader()

@@ -70,6 +70,7 @@ func unpacked(t *testing.T, content []byte) []byte {
 
 // TestSecretsAreKeptNowhere looks for passwords and tokens in everything that a member leaves behind.
 func TestSecretsAreKeptNowhere(t *testing.T) {
+	t.Parallel()
 	private, _ := keyFiles(t, "ES256")
 	for kind, options := range map[string]string{"simple": "simple", "signed": "jwt,sign-method=ES256" + private} {
 		t.Run(kind, func(t *testing.T) { secretsAreKeptNowhere(t, "--auth-token="+options) })

@@ -128,6 +128,7 @@ func endsEarly(t *testing.T, what string, next next, text string, allParts int) 
 
 // TestARangeStreamEndsWhenItsUserLosesTheRange revokes the role after the first part.
 func TestARangeStreamEndsWhenItsUserLosesTheRange(t *testing.T) {
+	t.Parallel()
 	s := large(t)
 	permitted, roots := s.rangeStream("ann"), s.rangeStream("root")
 	s.run(revoke("root", "ann", "r"))
@@ -139,6 +140,7 @@ func TestARangeStreamEndsWhenItsUserLosesTheRange(t *testing.T) {
 
 // TestARangeStreamOutlivesItsToken changes a user whom the stream does not concern, and has ann's token end.
 func TestARangeStreamOutlivesItsToken(t *testing.T) {
+	t.Parallel()
 	private, _ := keyFiles(t, "ES256")
 	for kind, options := range map[string]string{"simple": "simple", "signed": "jwt,sign-method=ES256" + private} {
 		t.Run(kind, func(t *testing.T) {
@@ -163,6 +165,7 @@ const blobParts = largeKeys * 1000 / 64
 
 // TestABackupEndsWhenItsUserIsNotRootAnyMore takes the role away, and deletes the user, after the first part.
 func TestABackupEndsWhenItsUserIsNotRootAnyMore(t *testing.T) {
+	t.Parallel()
 	s := large(t)
 	for what, backup := range s.backups() {
 		revoked, roots := backup("adm"), backup("root")
@@ -181,6 +184,7 @@ func TestABackupEndsWhenItsUserIsNotRootAnyMore(t *testing.T) {
 
 // TestABackupOfNoUserEndsWhenAuthIsEnabled begins it before.
 func TestABackupOfNoUserEndsWhenAuthIsEnabled(t *testing.T) {
+	t.Parallel()
 	s := secured(t, 1, "--max-request-bytes=1048576")[0]
 	s.putLarge("")
 	for what, backup := range s.backups() {
@@ -193,6 +197,7 @@ func TestABackupOfNoUserEndsWhenAuthIsEnabled(t *testing.T) {
 
 // TestSteleOwnMethodsNeedRoot calls those that etcd does not have, as each kind of caller.
 func TestSteleOwnMethodsNeedRoot(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	for _, method := range []string{"/stelepb.Backup/Base", "/stelepb.Backup/Entries", "/stelepb.Admin/Reload"} {
 		call := func(ctx context.Context) error {

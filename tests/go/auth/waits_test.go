@@ -44,6 +44,7 @@ func (s *server) waits(as string) map[string]func(name string) error {
 
 // TestAWaitStaysThatOfItsUser ends the token of a call that waits: it goes on, and removes its key when it is given up.
 func TestAWaitStaysThatOfItsUser(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	for what, wait := range s.waits("ann") {
 		name := "a" + what
@@ -70,6 +71,7 @@ func TestAWaitStaysThatOfItsUser(t *testing.T) {
 
 // TestAGivenUpWaitRemovesItsKey has a client go whose token has ended.
 func TestAGivenUpWaitRemovesItsKey(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	lock := &v3lockpb.LockRequest{Name: []byte("a")}
 	if err := lockWith(s, "ann", "a"); err != nil {
@@ -90,6 +92,7 @@ func TestAGivenUpWaitRemovesItsKey(t *testing.T) {
 
 // TestARevokedRoleEndsWaits takes the permission away from calls that wait for nothing that comes.
 func TestARevokedRoleEndsWaits(t *testing.T) {
+	t.Parallel()
 	servers := enabled(t, 3)
 	s, other := servers[2], servers[0]
 	s.run(leaseGrant("root", 7))
@@ -135,6 +138,7 @@ func TestARevokedRoleEndsWaits(t *testing.T) {
 
 // TestAnUnusedTokenEnds waits for longer than --auth-token-ttl.
 func TestAnUnusedTokenEnds(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1, "--auth-token-ttl=1")[0]
 	// A token may end before its use, if this process is held up that long between the two.
 	mustBeTaken := func() {
@@ -157,6 +161,7 @@ func TestAnUnusedTokenEnds(t *testing.T) {
 
 // TestARangeStreamNeedsThePermission asks for permitted and other ranges.
 func TestARangeStreamNeedsThePermission(t *testing.T) {
+	t.Parallel()
 	s := enabled(t, 1)[0]
 	for n := range 20 {
 		s.run(put("root", fmt.Sprintf("b%d", n)))

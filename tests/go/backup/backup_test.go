@@ -51,6 +51,7 @@ func atTime(m moment) string { return "--to-time=" + m.time.UTC().Format(time.RF
 // TestEveryStateCanBeRestored copies a cluster while it is used, and kills the copy and the member meanwhile. Then every
 // state that was looked at is restored, by revision and by time.
 func TestEveryStateCanBeRestored(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	archive := "file://" + filepath.Join(t.TempDir(), "archive")
 	copy := startBackup(t, c, archive)
@@ -156,6 +157,7 @@ func raised(t *testing.T, m moment, archive string) {
 
 // TestEntriesAreKeptForACopy stops a copy for longer than the member would keep entries otherwise.
 func TestEntriesAreKeptForACopy(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Args: []string{"--snapshot-count=10"}})
 	archive := filepath.Join(t.TempDir(), "archive")
 	for round := range 3 {

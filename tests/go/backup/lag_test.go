@@ -93,6 +93,7 @@ func TestTheIntervalBoundsWhatIsLost(t *testing.T) {
 // TestTheLagRisesWhileNothingIsCopied gives a new cluster the archive of another one: it is refused, and the metric shows
 // how long nothing has been copied.
 func TestTheLagRisesWhileNothingIsCopied(t *testing.T) {
+	t.Parallel()
 	archive := filepath.Join(t.TempDir(), "archive")
 	other := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	if code := startBackup(t, other, archive, "--once").ends(t, 0); code != 0 {
@@ -111,6 +112,7 @@ func TestTheLagRisesWhileNothingIsCopied(t *testing.T) {
 // TestABaseIsNotNewerThanItSays copies a state of many keys while a client puts: what was acknowledged before the time
 // of the copy is in it.
 func TestABaseIsNotNewerThanItSays(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	client := connect(t, c, false)
 	for batch := range 400 {
@@ -147,6 +149,7 @@ func TestABaseIsNotNewerThanItSays(t *testing.T) {
 
 // TestAStateBehindADamagedBaseIsRestoredFromAnOlderOne damages the second of two bases.
 func TestAStateBehindADamagedBaseIsRestoredFromAnOlderOne(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	client := connect(t, c, false)
 	archive := filepath.Join(t.TempDir(), "archive")
@@ -202,6 +205,7 @@ func TestAStateBehindADamagedBaseIsRestoredFromAnOlderOne(t *testing.T) {
 // TestTheNewestStateIsNotAnOlderOne damages the second of two bases in an archive that has no entries between them: what
 // is left is an older state, which is restored only if it is asked for.
 func TestTheNewestStateIsNotAnOlderOne(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	client := connect(t, c, false)
 	archive := filepath.Join(t.TempDir(), "archive")

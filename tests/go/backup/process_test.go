@@ -60,7 +60,7 @@ type copying struct {
 // startBackup begins to copy a cluster into an archive.
 func startBackup(t *testing.T, c *cluster.Cluster, archive string, flags ...string) *copying {
 	t.Helper()
-	args := []string{"ctl", "backup", "--interval=100ms", "--endpoints=" + strings.Join(c.Endpoints(), ",")}
+	args := []string{"ctl", "backup", "--interval=100ms", "--dial-timeout=60s", "--command-timeout=60s", "--endpoints=" + strings.Join(c.Endpoints(), ",")}
 	b := &copying{cmd: exec.Command(cluster.StelePath(), append(append(args, flags...), archive)...), out: &output{}, done: make(chan struct{})}
 	b.cmd.Stdout, b.cmd.Stderr = b.out, b.out
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -63,6 +63,8 @@ type Host struct {
 type Cluster struct {
 	Members []*Member
 	dir     string
+	// allowed are texts of errors that the logs may have.
+	allowed []string
 }
 
 // Start starts all members and waits until each of them serves.
@@ -94,6 +96,7 @@ func ForTest(t testing.TB, config Config) *Cluster {
 		if t.Failed() {
 			t.Log(c.LogTails())
 		}
+		c.mustHaveNoErrors(t)
 		if err := c.Close(); err != nil {
 			t.Errorf("close cluster: %v", err)
 		}

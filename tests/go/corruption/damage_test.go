@@ -25,6 +25,7 @@ const (
 func TestADamagedValueIsRepairedAndReportedOnce(t *testing.T) {
 	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10"}})
+	c.AllowErrors("found damaged data")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m := c.Members[2]
@@ -51,6 +52,7 @@ func TestADamagedValueIsRepairedAndReportedOnce(t *testing.T) {
 func TestWatchersOfAValueThatCannotBeRepairedDoNotSpin(t *testing.T) {
 	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: []string{"--snapshot-count=10"}})
+	c.AllowErrors("found damaged data")
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m := c.Members[0]

@@ -21,6 +21,7 @@ func TestDamageIsCountedAndRepaired(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10", "--election-timeout=5000"}})
+	c.AllowErrors("found damaged data")
 	client := cluster.ClientOf(t, patience, c.Members...)
 	m, _ := follower(ctx, t, c, client)
 	value := putAndDamage(ctx, t, c, m)

@@ -163,27 +163,33 @@ func compare(t *testing.T, reference, tested *program, lines []line) {
 	}
 }
 
+// cheapHashes make hashing a password take no time.
+var cheapHashes = []string{"--bcrypt-cost=4"}
+
 func TestItPrintsWhatEtcdctlPrints(t *testing.T) {
+	t.Parallel()
 	reference := &program{path: etcdctl(t)}
 	tested := &program{path: named(t, "etcdctl")}
 	for _, p := range []*program{reference, tested} {
-		c := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath()})
+		c := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(), Args: cheapHashes})
 		p.endpoint = strings.TrimPrefix(c.Endpoints()[0], "http://")
 	}
 	compare(t, reference, tested, slices.Concat(pages(t), keyLines(), serverLines(), clusterLines(), reads(), writes(), options()))
 }
 
 func TestItPrintsTheSameOfOurServer(t *testing.T) {
+	t.Parallel()
 	reference := &program{path: etcdctl(t)}
 	tested := &program{path: named(t, "etcdctl")}
 	for _, p := range []*program{reference, tested} {
-		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
+		c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Args: cheapHashes})
 		p.endpoint = strings.TrimPrefix(c.Endpoints()[0], "http://")
 	}
 	compare(t, reference, tested, slices.Concat(keyLines(), serverLines(), clusterLines(), reads()))
 }
 
 func TestTheNamesOfEtcdStartNoMember(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string][]string{
 		"etcd":  {"gateway", "start"},
 		"stele": {"grpc-proxy", "start"},

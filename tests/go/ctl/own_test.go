@@ -11,6 +11,7 @@ import (
 )
 
 func TestOurOwnCommandsExistUnderOurOwnName(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	own := func(args ...string) (string, error) {
 		line := append([]string{"ctl", "--endpoints", c.Endpoints()[0]}, args...)
@@ -54,6 +55,7 @@ func own(t *testing.T, c *cluster.Cluster) *program {
 // TestGetWatchLosesNothing reads keys and then their changes, while another client puts without a pause: each value comes
 // once, in order.
 func TestGetWatchLosesNothing(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	p, client := own(t, c), cluster.ClientOf(t, patience, c.Members...)
 	end := make(chan struct{})
@@ -97,6 +99,7 @@ func TestGetWatchLosesNothing(t *testing.T) {
 
 // TestStatusAndTopShowAMemberThatIsDown kills one of three members.
 func TestStatusAndTopShowAMemberThatIsDown(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3})
 	p := own(t, c)
 	if r := p.run(t, l("status")); r.code != 0 || !strings.Contains(r.out, "The cluster is healthy: 3 of 3 members answer") {

@@ -107,6 +107,7 @@ func (p *program) do(t *testing.T, text string) string {
 }
 
 func TestCommandsThatStayDoAsEtcdctls(t *testing.T) {
+	t.Parallel()
 	both(t, func(t *testing.T, p *program) {
 		watch := p.start(t, "watch", "-i")
 		io.WriteString(watch.input, "watch k --prefix\nwatch other --rev 1 -- echo seen\n")
@@ -159,6 +160,7 @@ func TestCommandsThatStayDoAsEtcdctls(t *testing.T) {
 }
 
 func TestAMirrorFollowsItsSource(t *testing.T) {
+	t.Parallel()
 	destination := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
 	var ends []result
 	both(t, func(t *testing.T, p *program) {
@@ -248,6 +250,7 @@ func TestCheckEndsAsEtcdctls(t *testing.T) {
 // TestLeadersAndAlarmsOfMembersAsEtcdctl runs the same commands through both programs, each against a cluster of three of its own:
 // they change the leader and disarm alarms.
 func TestLeadersAndAlarmsOfMembersAsEtcdctl(t *testing.T) {
+	t.Parallel()
 	all := map[string][]result{}
 	var lines []string
 	reference, tested := etcdctl(t), named(t, "etcdctl")
@@ -327,6 +330,7 @@ func sorted(r result) result {
 }
 
 func TestItGoesOnWhenAMemberFails(t *testing.T) {
+	t.Parallel()
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(), Size: 3})
 	p := &program{path: named(t, "etcdctl")}
 	p.endpoint = strings.ReplaceAll(strings.Join(c.Endpoints(), ","), "http://", "")

@@ -100,6 +100,7 @@ func tlsEtcd(t *testing.T, a *authority) string {
 }
 
 func TestItSpeaksTLSAsEtcdctlDoes(t *testing.T) {
+	t.Parallel()
 	reference := &program{path: etcdctl(t)}
 	tested := &program{path: named(t, "etcdctl")}
 	a, other := newAuthority(t), newAuthority(t)

@@ -32,6 +32,7 @@ func directions() []direction {
 // TestACopyHasEverythingInOrder follows a cluster under load: the source is compacted, the leader of the destination is
 // killed, and the copy is interrupted and goes on.
 func TestACopyHasEverythingInOrder(t *testing.T) {
+	t.Parallel()
 	for _, d := range directions() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
@@ -73,6 +74,7 @@ func TestACopyHasEverythingInOrder(t *testing.T) {
 
 // TestRevisionsAreKept copies a compacted source, and what it writes meanwhile, with its revisions.
 func TestRevisionsAreKept(t *testing.T) {
+	t.Parallel()
 	for _, d := range directions() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

@@ -67,23 +67,24 @@ func remaining(t *testing.T, client *clientv3.Client, lease clientv3.LeaseID) (l
 // TestShortLeasesLiveAndEndAsAtTheSource follows a cluster with a lease that is renewed, one that ends, and one of which
 // less than half is left when it is first seen.
 func TestShortLeasesLiveAndEndAsAtTheSource(t *testing.T) {
+	t.Parallel()
 	for _, d := range directions() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			source := cluster.ForTest(t, cluster.Config{Binary: d.source})
 			destination := cluster.ForTest(t, cluster.Config{Binary: d.destination})
 			from, to := connect(t, source), connect(t, destination)
-			late, err := from.Grant(patiently(t), 4*shortTTL)
+			late, err := from.Grant(patiently(t), 2*shortTTL)
 			check(t, err)
-			for left := int64(4 * shortTTL); left >= 2*shortTTL; left, _ = remaining(t, from, late.ID) {
+			for left := int64(2 * shortTTL); left >= shortTTL; left, _ = remaining(t, from, late.ID) {
 				time.Sleep(50 * time.Millisecond)
 			}
 			alive := kept(t, from, "lease/kept")
 			gone := deletes(t, to, "lease/")
 			f := start(t, source, destination)
 			f.says(t, "caught up with revision")
-			if _, granted := remaining(t, to, late.ID); granted >= 2*shortTTL || granted < 1 {
-				t.Errorf("with less than %d of %d s left it was granted for %d s", 2*shortTTL, 4*shortTTL, granted)
+			if _, granted := remaining(t, to, late.ID); granted >= shortTTL || granted < 1 {
+				t.Errorf("with less than %d of %d s left it was granted for %d s", shortTTL, 2*shortTTL, granted)
 			}
 			ends, err := from.Grant(patiently(t), shortTTL)
 			check(t, err)
@@ -120,6 +121,7 @@ func TestShortLeasesLiveAndEndAsAtTheSource(t *testing.T) {
 
 // TestManyLeasesAreRenewedWithFewLogins keeps many leases whose holder renews them, in clusters with users.
 func TestManyLeasesAreRenewedWithFewLogins(t *testing.T) {
+	t.Parallel()
 	for _, d := range directions() {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()

@@ -78,6 +78,7 @@ func (c *controlled) controller(ctx context.Context, client *clientv3.Client, fi
 // TestKubernetesSwitches moves the controllers of a cluster from etcd to Stele and back: nothing that was acknowledged is
 // lost, and each goes on from the object that it finds. With -v it tells how long they paused; with -parallel 1, undisturbed.
 func TestKubernetesSwitches(t *testing.T) {
+	t.Parallel()
 	for _, d := range directions() {
 		for name, how := range map[string]switchForm{"": {}, "Verified": {verifies: true}, "KeepingRevisions": {verifies: true, keepsRevisions: true}} {
 			t.Run(d.name+name, func(t *testing.T) {

@@ -219,6 +219,7 @@ func contract(t *testing.T) []string {
 }
 
 func TestEveryRouteAnswersAsEtcdDoes(t *testing.T) {
+	t.Parallel()
 	sides := both(t)
 	requests := slices.Concat(calls(), faults(), users())
 	for _, path := range contract(t) {
@@ -235,6 +236,7 @@ func TestEveryRouteAnswersAsEtcdDoes(t *testing.T) {
 // TestRequestsOverHTTP2AreAnsweredAsOverHTTP1 asks etcd over HTTP/1.1 and Stele over HTTP/2: etcd has JSON over HTTP/2
 // with TLS only.
 func TestRequestsOverHTTP2AreAnsweredAsOverHTTP1(t *testing.T) {
+	t.Parallel()
 	sides := both(t)
 	sides[1].client = clearHTTP2()
 	compare(t, sides, slices.Concat(calls(), users()))

@@ -48,6 +48,7 @@ func needCurl(t *testing.T) {
 
 // TestCurlIsAnsweredAsByEtcd runs the lines of etcd's guide against both.
 func TestCurlIsAnsweredAsByEtcd(t *testing.T) {
+	t.Parallel()
 	needCurl(t)
 	sides := both(t)
 	for _, c := range guided {
@@ -78,6 +79,7 @@ func TestCurlIsAnsweredAsByEtcd(t *testing.T) {
 
 // TestTheExamplesOfTheManualAreTrue runs those of docs/operating/gateway.md that end, and compares what they print.
 func TestTheExamplesOfTheManualAreTrue(t *testing.T) {
+	t.Parallel()
 	needCurl(t)
 	s := start(t, *bin)
 	page, err := manual.Open("gateway.md")

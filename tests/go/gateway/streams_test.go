@@ -96,6 +96,7 @@ const (
 )
 
 func TestStreams(t *testing.T) {
+	t.Parallel()
 	s := start(t, *bin)
 	t.Run("cancelled watches leave nothing behind", func(t *testing.T) {
 		s.cancelledWatchesLeaveNothingBehind(t, s.watchOverHTTP(&http.Client{}))

@@ -76,6 +76,7 @@ func TestMembersFindEachOtherAtADiscoveryService(t *testing.T) {
 		for token, text := range map[string]string{
 			"t": "discovery: cluster is full", "other": "discovery: size key not found",
 		} {
+			found.cluster.AllowErrors(text)
 			late := discovering(t, found.cluster, endpoint, token)
 			if err := late.Start(); err != nil {
 				t.Fatal(err)

@@ -195,6 +195,7 @@ func (f *fleet) mustEndRemoved(m *cluster.Member) {
 // mustEndSaying waits until a member has ended by itself and has said why; it returns what its run printed.
 func (f *fleet) mustEndSaying(m *cluster.Member, text string) string {
 	f.t.Helper()
+	f.cluster.AllowErrors(text, "the cluster refuses this member")
 	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	if !m.Ended(ctx) {

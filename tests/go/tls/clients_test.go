@@ -56,6 +56,7 @@ func handshake(endpoint string, config *tls.Config) error {
 }
 
 func TestOnlyClientsWithGoodCertificatesAreServed(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	alice := a.issue(subject{name: "alice", hosts: []string{"alice.example"}, serial: 3})
@@ -107,6 +108,7 @@ func TestOnlyClientsWithGoodCertificatesAreServed(t *testing.T) {
 }
 
 func TestVersionsAndSuites(t *testing.T) {
+	t.Parallel()
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
 		t.Skip("there is no openssl")
@@ -141,6 +143,7 @@ func TestVersionsAndSuites(t *testing.T) {
 }
 
 func TestBothSchemesShareAnAddressAndGeneratedCertificatesAreKept(t *testing.T) {
+	t.Parallel()
 	var sock string
 	c := cluster.ForTest(t, cluster.Config{
 		Binary: *bin, Args: []string{"--auto-tls", "--peer-auto-tls"}, SecurePeers: true,

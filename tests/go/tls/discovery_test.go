@@ -27,12 +27,14 @@ func discovering(t *testing.T, host *cluster.Cluster, token string, flags ...str
 }
 
 func TestADiscoveryServiceMayDemandCertificates(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.issue(subject{name: "root", serial: 3})
 	shown := []string{"--discovery-cert=" + a.file("root.pem"), "--discovery-key=" + a.file("root.key")}
 	trusted := "--discovery-cacert=" + a.file("ca.pem")
 	host := cluster.ForTest(t, cluster.Config{Binary: *bin})
+	host.AllowErrors("failed to join discovery cluster")
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		service := cluster.ForTest(t, cluster.Config{Binary: binary, Args: a.clientFlags("server"), TLS: a.client(root)})
 		client := connect(t, a.client(root), service.Members[0].ClientURL)

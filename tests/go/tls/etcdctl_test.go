@@ -61,6 +61,7 @@ func usersAndRoles(t *testing.T, admin *clientv3.Client) {
 // Every flag of TLS and of users, and the variables that stand for them, at a member that demands certificates, has
 // users, and issues signed tokens.
 func TestEveryFlagOfTLSAndUsersOfEtcdctl(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.client(a.issue(subject{name: "root", serial: 3}))

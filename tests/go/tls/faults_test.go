@@ -53,6 +53,7 @@ func (f fault) made(a *authority, good subject) tls.Certificate {
 
 // Each bad certificate of a client is refused with an alert that says what is wrong, and a log line that names it.
 func TestAClientHearsWhatIsWrongWithItsCertificateAndTheLogNamesIt(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	alice := subject{name: "alice", hosts: []string{"alice.example"}, serial: 3}
@@ -128,6 +129,7 @@ func awaitRejection(t *testing.T, m *cluster.Member, side, why string) {
 
 // A certificate of a server that is not good is refused by its clients; the member serves again with the next good file.
 func TestAMemberWithABadCertificateServesAgainOnceTheFileIsGood(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	server := subject{name: "server", hosts: hosts, serial: 2}
 	a.issue(server)
@@ -176,6 +178,7 @@ func await(t *testing.T, what string, isSo func() bool) {
 // A member whose certificate is not good takes no part, whichever side dials; both sides log why. It joins the others once its
 // file is good, without a restart.
 func TestAMemberWithABadPeerCertificateTakesNoPartUntilTheFileIsGood(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "member", hosts: hosts, serial: 3})
 	third := subject{name: "member", file: "third", hosts: hosts, serial: 4}

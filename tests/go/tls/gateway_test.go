@@ -37,6 +37,7 @@ func post(t *testing.T, url, body string, config *tls.Config, protocol string) (
 
 // TestAWebSocketIsServedOverTLS opens one, and a watch on it.
 func TestAWebSocketIsServedOverTLS(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	client := a.client(a.issue(subject{name: "someone", serial: 3}))
@@ -64,6 +65,7 @@ func TestAWebSocketIsServedOverTLS(t *testing.T) {
 
 // Requests with JSON are not those of the user whom a certificate names, and must not seem to be: etcd refuses them.
 func TestTheCommonNameOfACertificateIsNoUserOfTheGateway(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.client(a.issue(subject{name: "root", serial: 3}))

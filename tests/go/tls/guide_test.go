@@ -60,6 +60,7 @@ func (h host) command(ctx context.Context, line string) *exec.Cmd {
 
 // The commands of the guide to a secured cluster are run as they stand there, for three members.
 func TestTheGuideToASecuredClusterIsTrue(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil {
 		t.Skip("there is no openssl")
 	}

@@ -24,6 +24,7 @@ type heard struct {
 // TestURLsOfHTTPAloneSpeakHTTP2: where there is no gRPC, a client that offers HTTP/2 gets it, and one of HTTP/1.1 that. A
 // request of gRPC gets what etcd gives: it is one for a path that does not exist.
 func TestURLsOfHTTPAloneSpeakHTTP2(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	const grpcHost, metricsHost = "127.1.1.1", "127.1.1.3"
 	a.issue(subject{name: "server", hosts: append(append([]string{}, hosts...), grpcHost, metricsHost), serial: 2})

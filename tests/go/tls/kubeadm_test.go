@@ -150,6 +150,7 @@ func probe(t *testing.T, base string) {
 }
 
 func TestKubeadmsStaticPodsServeTheAPIServer(t *testing.T) {
+	t.Parallel()
 	p := newControlPlane(t)
 	var port string
 	c := cluster.ForTest(t, cluster.Config{

@@ -11,6 +11,7 @@ import (
 
 // The flags of members count on every peer URL.
 func TestEachListenerOfPeersDemandsGoodCertificates(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "member", hosts: append([]string{"127.1.1.1", "127.1.1.2"}, hosts...), serial: 2})
 	good := a.issue(subject{name: "member", file: "good", hosts: hosts, serial: 3})
@@ -42,6 +43,7 @@ func TestEachListenerOfPeersDemandsGoodCertificates(t *testing.T) {
 
 // The flags of clients count on every listener of their side, not on the first client URL alone.
 func TestEachListenerOfClientsDemandsGoodCertificates(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	own := map[string]string{"first client URL": "127.1.1.1", "second client URL": "127.1.1.2", "metrics": "127.1.1.3"}
 	named := hosts

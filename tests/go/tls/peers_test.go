@@ -34,6 +34,7 @@ func secured(t *testing.T, a *authority, size int) (*cluster.Cluster, *clientv3.
 }
 
 func TestAClusterWithMutualTLSSurvivesItsLeadersAndGrows(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	c, client := secured(t, a, 3)
 	large := strings.Repeat("x", 1<<20)
@@ -83,6 +84,7 @@ func TestAClusterWithMutualTLSSurvivesItsLeadersAndGrows(t *testing.T) {
 
 // Who has no certificate for its address, or one of another authority, hears nothing from a member.
 func TestAPeerIsTrustedOnlyWithACertificateForItsAddress(t *testing.T) {
+	t.Parallel()
 	a, foreign := newAuthority(t, "ours"), newAuthority(t, "theirs")
 	a.issue(subject{name: "member", hosts: hosts, serial: 3})
 	a.revoke(7)

@@ -22,6 +22,7 @@ import (
 // Peers are served in the clear and with TLS on one port, which etcd refuses, and generated certificates are valid for as
 // long as the flag says, as etcd's are.
 func TestBothSchemesForPeersAndTheValidityOfGeneratedCertificates(t *testing.T) {
+	t.Parallel()
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		anyone := &tls.Config{InsecureSkipVerify: true}
 		c := cluster.ForTest(t, cluster.Config{
@@ -70,6 +71,7 @@ var (
 
 // Members whose certificate for listening is good for nothing else meet with another one for dialling.
 func TestMembersDialWithThePairForDialling(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "member", hosts: hosts, serial: 3, usages: serverAlone})
 	a.issue(subject{name: "dialler", hosts: hosts, serial: 4, usages: clientAlone})
@@ -84,6 +86,7 @@ func TestMembersDialWithThePairForDialling(t *testing.T) {
 
 // The keys of certificates are neither on the disk of a member, nor in a backup, nor in its log.
 func TestPrivateKeysAreKeptNowhere(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	for _, name := range []string{"server", "member"} {
 		a.issue(subject{name: name, hosts: hosts, serial: 2})
@@ -141,6 +144,7 @@ func TestPrivateKeysAreKeptNowhere(t *testing.T) {
 // A Unix socket has the mode that the umask leaves, and a data directory that others could read is used, with a warning:
 // both as in etcd.
 func TestModesOfSocketsAndOfADirectoryThatIsThere(t *testing.T) {
+	t.Parallel()
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		socket := filepath.Join(t.TempDir(), "clients.sock")
 		c := cluster.ForTest(t, cluster.Config{

@@ -13,6 +13,7 @@ import (
 )
 
 func TestTheCommonNameOfACertificateIsTheNameOfItsUser(t *testing.T) {
+	t.Parallel()
 	a := newAuthority(t, "ours")
 	a.issue(subject{name: "server", hosts: hosts, serial: 2})
 	root := a.issue(subject{name: "root", serial: 3})
@@ -49,6 +50,7 @@ func TestTheCommonNameOfACertificateIsTheNameOfItsUser(t *testing.T) {
 
 // Who holds a certificate of no user, or of one that is deleted, hears of each call that any user may make what etcd says.
 func TestTheCertificateOfNoUserHasTheAnswersOfEtcd(t *testing.T) {
+	t.Parallel()
 	var answers []string
 	for _, binary := range []string{cluster.EtcdPath(), *bin} {
 		a := newAuthority(t, "ours")

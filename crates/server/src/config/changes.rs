@@ -3,7 +3,7 @@
 use super::settings::ServerConfig;
 
 /// Flags that take effect while the member runs.
-pub(crate) const RELOADED: [&str; 14] = [
+pub(crate) const RELOADED: [&str; 16] = [
     "auto-compaction-mode",
     "auto-compaction-retention",
     "client-max-bytes-rate",
@@ -12,6 +12,8 @@ pub(crate) const RELOADED: [&str; 14] = [
     "cors",
     "host-whitelist",
     "log-level",
+    "max-concurrent-streams",
+    "max-request-bytes",
     "max-request-wait",
     "max-txn-ops",
     "memory-limit-bytes",

@@ -11,7 +11,7 @@ use super::gateway_request::GatewayRequest;
 use super::json_requests::JsonRequests;
 use super::metadata;
 use super::transcoder::Transcoder;
-use crate::grpc::{BodyRoom, Failure, LocalCall, LocalRequests};
+use crate::grpc::{BodyRoom, Failure, GrpcService as _, LocalCall, LocalRequests};
 
 /// A call and what its answers become.
 pub(super) struct GatewayCall {

@@ -22,7 +22,7 @@ use super::answers::next_line;
 use super::gateway_call::{self, GatewayCall};
 use super::gateway_request::GatewayRequest;
 use super::json_requests::JSON_PER_MESSAGE;
-use crate::grpc::Failure;
+use crate::grpc::{Failure, GrpcService as _};
 
 /// The sub-protocol that brings a token.
 const BEARER: &str = "Bearer";

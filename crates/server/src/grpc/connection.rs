@@ -6,6 +6,7 @@ use std::future::{Future, poll_fn};
 use std::io::IoSlice;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -67,7 +68,6 @@ pub(crate) async fn serve<I, S>(
         timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         service,
         http,
-        settings: settings.clone(),
         held: HeldShare::of(settings.memory.clone()),
     };
     let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
@@ -81,7 +81,7 @@ pub(crate) async fn serve<I, S>(
 fn http_settings<S: GrpcService>(settings: &ConnectionSettings) -> HttpSettings {
     let keepalive = &settings.keepalive;
     HttpSettings {
-        max_concurrent_streams: settings.max_concurrent_streams,
+        max_concurrent_streams: settings.max_concurrent_streams.load(Ordering::Relaxed),
         keepalive: Keepalive {
             interval: keepalive.interval,
             timeout: keepalive.timeout,
@@ -136,7 +136,6 @@ struct GrpcConnection<S> {
     timer: Pin<Box<Sleep>>,
     service: S,
     http: Option<ConnectionRouter>,
-    settings: ConnectionSettings,
     held: HeldShare,
 }
 
@@ -292,7 +291,7 @@ impl<S: GrpcService> GrpcConnection<S> {
                     // A request that is over already has no deadline.
                     let _ = self.handle.lock().set_deadline(id, at);
                 }
-                let messages = MessageDecoder::new(self.settings.max_message_bytes, format.is_gzip);
+                let messages = MessageDecoder::new(self.service.max_message_bytes(), format.is_gzip);
                 let requests = RequestStream::new(stream.clone(), messages, refusal);
                 self.service.call(&head, requests, CallReply::new(stream, format))
             }

@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use http2::RequestHead;
 
@@ -13,10 +15,8 @@ use crate::config::GrpcKeepalive;
 /// How client connections behave.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionSettings {
-    /// Calls of one connection at a time.
-    pub(crate) max_concurrent_streams: u32,
-    /// Bytes of a request's message.
-    pub(crate) max_message_bytes: usize,
+    /// Calls of one connection at a time: what this is when the connection begins.
+    pub(crate) max_concurrent_streams: Arc<AtomicU32>,
     /// When silent clients are pinged, and when they are given up.
     pub(crate) keepalive: GrpcKeepalive,
     /// What all connections hold or have reserved.
@@ -34,6 +34,9 @@ pub(crate) trait GrpcService: Send + 'static {
     /// Whether there are calls at all. Without them a request of gRPC is one like others, for the HTTP of the
     /// connection.
     const SERVES_CALLS: bool = true;
+
+    /// Bytes of the largest message that a client may send. It may be another one for the next call.
+    fn max_message_bytes(&self) -> usize;
 
     /// Begins a call: `head` has its path and metadata.
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture;
@@ -54,6 +57,10 @@ pub(crate) struct NoCalls;
 
 impl GrpcService for NoCalls {
     const SERVES_CALLS: bool = false;
+
+    fn max_message_bytes(&self) -> usize {
+        0
+    }
 
     fn call(&self, _: &RequestHead, _: RequestStream, _: CallReply) -> CallFuture {
         // No request is one.

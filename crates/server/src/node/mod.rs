@@ -36,8 +36,6 @@ const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(1
 /// Limits that handlers enforce.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServiceLimits {
-    /// `--max-request-bytes`.
-    pub(crate) max_request_bytes: usize,
     /// Leases shorter than this, in seconds, are granted this: a shorter one could run out during an election.
     pub(crate) min_lease_ttl: i64,
     /// `--watch-progress-notify-interval`.

@@ -131,11 +131,6 @@ impl Dispatch {
         Dispatch(Arc::new(ConnectionDispatch { node, methods, connection, source, common_name }))
     }
 
-    /// Bytes of the largest message a client may send.
-    pub(crate) fn max_message_bytes(&self) -> usize {
-        self.0.node.limits.max_request_bytes.saturating_add(MESSAGE_OVERHEAD_BYTES)
-    }
-
     /// Whether callers must be users, as far as this member has applied the log.
     pub(crate) fn is_auth_enabled(&self) -> bool {
         self.0.node.reader.is_auth_enabled()
@@ -169,6 +164,10 @@ impl ConnectionDispatch {
 }
 
 impl GrpcService for Dispatch {
+    fn max_message_bytes(&self) -> usize {
+        self.0.node.live.max_request_bytes().saturating_add(MESSAGE_OVERHEAD_BYTES)
+    }
+
     fn call(&self, head: &RequestHead, requests: RequestStream, reply: CallReply) -> CallFuture {
         let refuse = |reply: CallReply, failure: &Failure| -> CallFuture {
             reply.finish(Err(failure));

@@ -150,7 +150,6 @@ pub(crate) fn node(
         metrics: metrics.clone(),
         times: RequestTimes::new(metrics),
         limits: ServiceLimits {
-            max_request_bytes: config.limits.max_request_bytes as usize,
             // etcd's rule: one and a half elections, rounded up to seconds.
             min_lease_ttl: (3 * election_ms / 2 + 999) / 1000,
             progress_interval: config.watch_progress_notify_interval,

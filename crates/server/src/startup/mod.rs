@@ -334,8 +334,7 @@ fn open_ports(
     let dispatch = Dispatch::new(node.clone());
     let settings = ConnectionSettings {
         memory: node.status.client_memory().clone(),
-        max_concurrent_streams: config.limits.max_concurrent_streams,
-        max_message_bytes: dispatch.max_message_bytes(),
+        max_concurrent_streams: node.live.max_concurrent_streams(),
         keepalive: config.grpc_keepalive.clone(),
     };
     let endpoints = Observed::endpoints(node, peers, &config.data_dir);

@@ -94,6 +94,10 @@ mod tests {
     }
 
     impl GrpcService for Echo {
+        fn max_message_bytes(&self) -> usize {
+            usize::MAX
+        }
+
         fn call(&self, head: &RequestHead, mut requests: RequestStream, mut reply: CallReply) -> CallFuture {
             let (alive, path) = (self.alive.clone(), String::from_utf8_lossy(head.path()).into_owned());
             Box::pin(async move {

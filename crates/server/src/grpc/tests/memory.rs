@@ -1,4 +1,5 @@
 //! What a connection holds for its client is bounded, and a client that keeps to windows is served to the end.
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,7 +14,14 @@ use super::rig::{Client, MAX_BYTES, grpc, message, settings, until, whole};
 fn unlimited() -> (ConnectionSettings, ClientMemory) {
     let memory = ClientMemory::default();
     let settings = settings(Duration::ZERO, Duration::ZERO);
-    (ConnectionSettings { max_concurrent_streams: u32::MAX, memory: memory.clone(), ..settings }, memory)
+    (
+        ConnectionSettings {
+            max_concurrent_streams: Arc::new(u32::MAX.into()),
+            memory: memory.clone(),
+            ..settings
+        },
+        memory,
+    )
 }
 
 /// A client with these windows.

@@ -53,6 +53,10 @@ impl Drop for Waiting {
 }
 
 impl GrpcService for Seen {
+    fn max_message_bytes(&self) -> usize {
+        MAX_BYTES
+    }
+
     fn call(
         &self,
         head: &http2::RequestHead,
@@ -152,12 +156,7 @@ impl ClientTransport for DuplexStream {}
 /// Settings with these times of keep-alive.
 pub(super) fn settings(interval: Duration, timeout: Duration) -> ConnectionSettings {
     let keepalive = GrpcKeepalive { interval, timeout, min_client_interval: Duration::from_secs(5) };
-    ConnectionSettings {
-        max_concurrent_streams: 100,
-        max_message_bytes: MAX_BYTES,
-        keepalive,
-        memory: Default::default(),
-    }
+    ConnectionSettings { max_concurrent_streams: Arc::new(100.into()), keepalive, memory: Default::default() }
 }
 
 /// A server on one end of a connection in memory; the future ends with it.

@@ -81,7 +81,7 @@ async fn propose(
         return Err(api::Error::NotCapable.into());
     }
     let body = encode_auth(command);
-    api::validate::size(body.len(), node.limits.max_request_bytes)?;
+    api::validate::size(body.len(), node.live.max_request_bytes())?;
     match node.propose_for(times, CommandKind::Auth, caller, body).await? {
         Reply::Auth { revision, index } => Ok((revision, index)),
         _ => Err(Failure::unexpected()),

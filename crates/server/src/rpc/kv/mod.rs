@@ -263,7 +263,7 @@ async fn send_chunks(
     };
     let mut range = PermittedRange::new(&node.reader, request, stream);
     loop {
-        match range.find(MAX_CHUNK_KEYS, node.limits.max_request_bytes) {
+        match range.find(MAX_CHUNK_KEYS, node.live.max_request_bytes()) {
             Ok(Ok(true)) => {}
             Ok(Ok(false)) => return Ok(()),
             Ok(Err(error)) => return Err(error.into()),
@@ -293,7 +293,7 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     node.admit_command(kind)?;
     // etcd's order: the token, the size, and then whether there is a user at all.
     let caller = node.identify(&call.credentials).await?;
-    validate::size(body.len(), node.limits.max_request_bytes)?;
+    validate::size(body.len(), node.live.max_request_bytes())?;
     node.refuse_anonymous(&caller).await?;
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }

@@ -56,7 +56,7 @@ async fn serve(
     sink: &ResponseSink,
 ) -> Result<(), Failure> {
     let woken = Arc::new(Notify::new());
-    let max_fragment_bytes = node.limits.max_request_bytes + FRAGMENT_OVERHEAD_BYTES;
+    let max_fragment_bytes = node.live.max_request_bytes() + FRAGMENT_OVERHEAD_BYTES;
     let watchers = node.hub.open(CoalescingNotifier::wake(call.connection, &woken), max_fragment_bytes);
     let caller = CallPermissions::new(node, call).await?;
     let watches = PermittedWatches::new(watchers, &node.reader, caller);

@@ -62,8 +62,7 @@ async fn a_connection_beyond_the_cap_is_closed_and_counted() {
         min_client_interval: Duration::ZERO,
     };
     let settings = ConnectionSettings {
-        max_concurrent_streams: 1,
-        max_message_bytes: 1,
+        max_concurrent_streams: Arc::new(1.into()),
         keepalive,
         memory: Default::default(),
     };

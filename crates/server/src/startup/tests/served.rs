@@ -70,6 +70,7 @@ impl ServedMember {
         let run = member_config.process_run;
         let opened = member::open(&disk, &options, member_config, &member::Sequential).expect("it opens");
         let live = Arc::new(LiveSettings::new(&config));
+        let max_concurrent_streams = live.max_concurrent_streams();
         let (reloads, _asks) = ReloadRequests::new();
         let parts = (run, &live, reloads, None);
         let node = Arc::new(describe::node(&config, &opened, &handoff, &metrics, parts, None));
@@ -77,8 +78,7 @@ impl ServedMember {
         let dispatch = Dispatch::new(node);
         let settings = ConnectionSettings {
             memory: Default::default(),
-            max_concurrent_streams: config.limits.max_concurrent_streams,
-            max_message_bytes: dispatch.max_message_bytes(),
+            max_concurrent_streams,
             keepalive: config.grpc_keepalive.clone(),
         };
         let (client, server) = tokio::io::duplex(1 << 16);
