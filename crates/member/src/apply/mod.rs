@@ -175,6 +175,13 @@ mod tests {
         assert!(payload([&good[..], &[0]].concat()).is_ok());
         assert!(payload([&[99], &good[1..]].concat()).is_err());
         assert_eq!(state.reader.applied().index, before + 2, "the entries count as applied");
+        let unknown = [&[99], &good[1..]].concat().into();
+        let entry = Entry { term: 1, index: before + 3, kind: EntryKind::Batch, payload: unknown };
+        let origin = Origin { member: 1, run: 1 };
+        let stopped =
+            begin_batch(&mut state.store, &entry, 0, origin, false).err().map(|fatal| fatal.to_string());
+        assert!(stopped.is_some_and(|text| text.contains("run a release that knows it")));
+        assert_eq!(state.reader.applied().index, before + 2, "nothing of it was applied");
     }
 
     #[test]

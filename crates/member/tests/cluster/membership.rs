@@ -204,6 +204,36 @@ fn membership_changes_wait_until_every_member_can_apply_them() {
     assert_eq!(sets(&cluster), [NEWEST_COMMAND_SET; 3]);
 }
 
+/// A learner applies every command, so it counts like a voter.
+#[test]
+fn new_commands_wait_for_a_learner_of_an_older_release() {
+    fn old(config: &mut MemberConfig) {
+        config.membership = MembershipSettings { command_set: 2, ..MembershipSettings::default() };
+        joins(config);
+    }
+    fn new_but_the_learner(config: &mut MemberConfig) {
+        if config.member_id == 4 { old(config) } else { joins(config) }
+    }
+    let mut cluster = Cluster::new(3, old);
+    cluster.join(1, 4, true);
+    let sets = |cluster: &Cluster| -> Vec<u8> {
+        cluster.nodes.values().map(|node| node.opened.reader.command_set()).collect()
+    };
+    let restart = |cluster: &mut Cluster, id| {
+        cluster.stop(id);
+        cluster.start(id);
+        cluster.until("one leads", |cluster| cluster.leader().is_some());
+        cluster.settle();
+    };
+    cluster.tune = new_but_the_learner;
+    (1..=3).for_each(|id| restart(&mut cluster, id));
+    cluster.run(200);
+    assert_eq!(sets(&cluster), [2; 4], "the learner cannot apply them");
+    cluster.tune = joins;
+    restart(&mut cluster, 4);
+    cluster.until("the command set is recorded", |cluster| sets(cluster) == [NEWEST_COMMAND_SET; 4]);
+}
+
 #[test]
 fn the_last_member_goes_on_alone_when_its_operator_forces_it() {
     let mut cluster = Cluster::new(3, |_| {});
