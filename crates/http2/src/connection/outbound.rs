@@ -67,16 +67,21 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
+    /// Whether data is one frame that need not wait.
+    pub(super) fn is_short(&self, stream: u32, length: usize) -> Result<bool, StreamGone> {
+        let open = self.streams.get(&stream).ok_or(StreamGone)?;
+        let window = self.send_window.min(self.initial_window - open.outstanding);
+        let fits = length <= MAX_PAYLOAD_BYTES.min(self.output.room()) && length as i64 <= window;
+        Ok(fits && open.queued == 0 && self.sending.is_empty())
+    }
+
     /// Begins the one frame of data that need not wait: the usual answer needs no queue. The caller adds its bytes to
     /// the output, if this returns true.
     fn begin_short(&mut self, stream: u32, length: usize) -> Result<bool, StreamGone> {
-        let room = self.output.room();
-        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
-        let window = self.send_window.min(self.initial_window - open.outstanding);
-        let is_short = length <= MAX_PAYLOAD_BYTES.min(room) && length as i64 <= window;
-        if !is_short || open.queued > 0 || !self.sending.is_empty() {
+        if !self.is_short(stream, length)? {
             return Ok(false);
         }
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
         open.outstanding += length as i64;
         self.send_window -= length as i64;
         self.pings.sent();
@@ -226,7 +231,7 @@ impl<T: Default> Connection<T> {
 
     /// Our half is over, and with it the stream: a client that has not ended its half learns that the rest is not
     /// wanted.
-    fn end(&mut self, stream: u32) {
+    pub(super) fn end(&mut self, stream: u32) {
         if self.remove(stream).is_some_and(|removed| !removed.has_ended) {
             self.push_reset(stream, ErrorCode::No);
         }
@@ -234,7 +239,11 @@ impl<T: Default> Connection<T> {
 
     fn push_headers(&mut self, stream: u32, fields: &[Field<'_>], ends: bool) {
         let mut block = std::mem::take(&mut self.block_buffer);
+        let added = self.encoder.added_fields();
         self.encoder.encode(fields, &mut block);
+        if self.encoder.added_fields() != added {
+            self.answer_pattern = None;
+        }
         self.pings.sent();
         let end_stream = if ends { END_STREAM } else { 0 };
         let (first, mut rest) = block.split_at(block.len().min(MAX_PAYLOAD_BYTES));

@@ -29,7 +29,7 @@
 //! | `request.rs`, `reply.rs` | the two directions of a call |
 //! | `local/` | calls that begin in this process: those of the JSON gateway |
 //! | `failure.rs` | a status that is not OK |
-//! | `head.rs`, `timeout.rs` | which requests are gRPC, and why some are refused before their first message |
+//! | `head/` | which requests are gRPC, and why some are refused before their first message |
 //! | `plain.rs` | HTTP/2 requests that are not gRPC, or come where there is none |
 //!
 //! Settled here: sizes of messages, statuses and their encoding, compression, deadlines, rounds. Settled in `http2`:
@@ -50,11 +50,11 @@ mod room;
 mod service;
 #[cfg(test)]
 mod tests;
-mod timeout;
 
 pub(crate) use connection::serve;
 pub(crate) use failure::Failure;
 pub(crate) use handle::ClientGone;
+pub(crate) use head::decode_timeout;
 pub(crate) use local::LocalCall;
 pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
@@ -62,4 +62,3 @@ pub(crate) use reply::CallReply;
 pub(crate) use request::{LocalRequests, RequestStream};
 pub(crate) use room::{AnswerRoom, BodyRoom};
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService, NoCalls};
-pub(crate) use timeout::decode as decode_timeout;
