@@ -31,6 +31,7 @@
 //! | `failure.rs` | a status that is not OK |
 //! | `head/` | which requests are gRPC, and why some are refused before their first message |
 //! | `plain.rs` | HTTP/2 requests that are not gRPC, or come where there is none |
+//! | `reading.rs` | one request without a socket and a service, for a fuzz target |
 //!
 //! Settled here: sizes of messages, statuses and their encoding, compression, deadlines, rounds. Settled in `http2`:
 //! windows, keep-alive, and every limit of the protocol.
@@ -44,6 +45,7 @@ mod messages;
 mod plain;
 mod pongs;
 mod preface;
+mod reading;
 mod reply;
 mod request;
 mod room;
@@ -58,6 +60,8 @@ pub(crate) use head::decode_timeout;
 pub(crate) use local::LocalCall;
 pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
+pub use reading::ReadRequest;
+pub(crate) use reading::{gzip_message, read_request};
 pub(crate) use reply::CallReply;
 pub(crate) use request::{LocalRequests, RequestStream};
 pub(crate) use room::{AnswerRoom, BodyRoom};
