@@ -9,9 +9,6 @@
 //!   00 00 01 01 05 ss ss ss ss be        behind the message: HEADERS that end the stream
 //! ```
 
-use bytes::Bytes;
-
-use super::state::{Connection, StreamGone};
 use crate::frame::{END_HEADERS, END_STREAM, FrameType, HEAD_BYTES, encode_head};
 use crate::hpack::HpackEncoder;
 use crate::limits::MAX_PAYLOAD_BYTES;
@@ -28,7 +25,7 @@ pub(super) struct AnswerPattern {
 
 impl AnswerPattern {
     /// The pattern, if the blocks stay the same from now on.
-    fn of(answer: &UsualAnswer, encoder: &HpackEncoder) -> Option<AnswerPattern> {
+    pub(super) fn of(answer: &UsualAnswer, encoder: &HpackEncoder) -> Option<AnswerPattern> {
         let (head, trailers) = (encoder.settled_block(answer.head)?, encoder.settled_block(answer.trailers)?);
         if head.len().max(trailers.len()) > MAX_PAYLOAD_BYTES {
             return None;
@@ -42,7 +39,7 @@ impl AnswerPattern {
     }
 
     /// The bytes before and behind the message of a stream.
-    fn around(&mut self, stream: u32, length: usize) -> (&[u8], &[u8]) {
+    pub(super) fn around(&mut self, stream: u32, length: usize) -> (&[u8], &[u8]) {
         let (data_at, end_at) = (self.data_at, self.data_at + HEAD_BYTES);
         for frame in [0, end_at] {
             self.bytes[frame + 5..frame + HEAD_BYTES].copy_from_slice(&stream.to_be_bytes());
@@ -52,47 +49,12 @@ impl AnswerPattern {
     }
 }
 
-impl<T: Default> Connection<T> {
-    /// Answers with what `HttpSettings::usual_answer` says around one message, and ends the stream: the same as
-    /// [`Connection::send_headers`], [`Connection::send_parts`] and [`Connection::finish`].
-    ///
-    /// # Errors
-    /// When the stream is gone.
-    pub fn answer(&mut self, stream: u32, front: &[u8], parts: Vec<Bytes>) -> Result<(), StreamGone> {
-        let length = front.len() + parts.iter().map(Bytes::len).sum::<usize>();
-        let is_short = self.is_short(stream, length)?;
-        let Some(pattern) = self.answer_pattern.as_mut().filter(|_| is_short) else {
-            return self.answer_in_steps(stream, front, parts);
-        };
-        self.send_window -= length as i64;
-        self.pings.sent();
-        let (before, behind) = pattern.around(stream, length);
-        self.output.push(before);
-        self.output.push(front);
-        parts.into_iter().for_each(|part| self.output.push_part(part));
-        self.output.push(behind);
-        self.end(stream);
-        Ok(())
-    }
-
-    /// The same without a pattern; makes one if there can be.
-    fn answer_in_steps(&mut self, stream: u32, front: &[u8], parts: Vec<Bytes>) -> Result<(), StreamGone> {
-        let answer = self.settings.usual_answer;
-        self.send_headers(stream, answer.head, false)?;
-        self.send_parts(stream, front, parts)?;
-        self.finish(stream, answer.trailers)?;
-        if self.answer_pattern.is_none() {
-            self.answer_pattern = AnswerPattern::of(&answer, &self.encoder);
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     //! What is copied is what would be encoded.
     use proptest::prelude::*;
 
+    use super::super::StreamGone;
     use super::super::tests::rig::{Client, code, field};
     use super::*;
     use crate::ErrorCode;
