@@ -354,6 +354,7 @@ fn strangers() {
         match target {
             "tokens" => strangers::tokens::run(&bytes),
             "gateway" => strangers::gateway_requests::run(&bytes),
+            "grpc_request" => strangers::grpc_request::run(&bytes),
             "hpack" => strangers::hpack::run(&bytes),
             "certificates" => strangers::certificates::run(&bytes),
             _ => strangers::first_bytes::run(&bytes),

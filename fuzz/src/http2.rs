@@ -6,13 +6,15 @@
 use std::io::IoSlice;
 use std::time::Duration;
 
-use http2::{Connection, Event, Field, HttpSettings, Keepalive, MAX_RESERVED_BYTES, PREFACE};
+use http2::{Connection, Event, Field, HttpSettings, Keepalive, MAX_RESERVED_BYTES, PREFACE, UsualAnswer};
 
 /// Upper bound of a connection's output beyond the answers.
 const MAX_HELD_BYTES: usize = 1 << 20;
 
 /// Bytes by which some messages are larger than what has come of them.
 const MISSING_BYTES: usize = 1 << 20;
+
+const USUAL_FIELD: Field<'static> = Field { name: "grpc-status", value: b"0", is_usual: true };
 
 /// Receives the bytes.
 ///
@@ -28,8 +30,10 @@ pub fn run(data: &[u8]) {
 fn served(bytes: &[u8], cut: usize) -> (Vec<(u32, Vec<u8>, Vec<u8>)>, bool) {
     let second = Duration::from_secs(1);
     let keepalive = Keepalive { interval: second, timeout: second, min_client_interval: second };
-    let mut connection: Connection<u32> =
-        Connection::new(HttpSettings { max_concurrent_streams: 100, keepalive, is_urgent: |_| false });
+    let usual_answer = UsualAnswer { head: &[USUAL_FIELD], trailers: &[USUAL_FIELD] };
+    let settings =
+        HttpSettings { max_concurrent_streams: 100, keepalive, is_urgent: |_| false, usual_answer };
+    let mut connection: Connection<u32> = Connection::new(settings);
     connection.receive(PREFACE, Duration::ZERO);
     let mut asked = Vec::new();
     for part in bytes.chunks(cut) {
@@ -63,6 +67,10 @@ fn answer(connection: &mut Connection<u32>, stream: u32) {
     let taken =
         if stream % 7 == 1 { connection.take_body(stream) } else { connection.take_data(stream, come) };
     let (Ok(_), Ok(data)) = (has_room, taken) else { return };
+    if stream % 4 == 3 {
+        let _ = connection.answer(stream, b"front", vec![data.into()]);
+        return;
+    }
     let _ = connection.send_headers(stream, &[usual(":status", b"200")], false);
     let _ = match stream % 3 {
         0 => connection.send_parts(stream, b"front", vec![data.clone().into(), data.into()]),

@@ -1,4 +1,4 @@
-//! The fuzz targets. Each public module but `input` is one target, `strangers` four: its head says what it reads and
+//! The fuzz targets. Each public module but `input` is one target, `strangers` six: its head says what it reads and
 //! what must hold. docs/internals/fuzzing.md says how to run them.
 
 pub mod batch;

@@ -91,6 +91,27 @@ impl RequestHead {
         })
     }
 
+    /// The name and the value of the field at a position; pseudo-headers have positions too.
+    pub(crate) fn at(&self, position: usize) -> Option<(&[u8], &[u8])> {
+        self.pairs().nth(position)
+    }
+
+    /// The same head with another value at a position.
+    ///
+    /// # Panics
+    /// When there is no such position.
+    pub(crate) fn with_value(&self, position: usize, value: &[u8]) -> RequestHead {
+        let HeadField { name_end, end } = self.fields[position];
+        let parts = [&self.bytes[..name_end as usize], value, &self.bytes[end as usize..]];
+        let mut fields = self.fields.clone();
+        let moved = |at: u32| at - end + name_end + value.len() as u32;
+        fields[position].end = moved(end);
+        for field in &mut fields[position + 1..] {
+            *field = HeadField { name_end: moved(field.name_end), end: moved(field.end) };
+        }
+        RequestHead { bytes: parts.concat(), fields, pseudo: self.pseudo }
+    }
+
     /// Whether there is any pseudo-header: trailers have none.
     pub(crate) fn has_pseudo(&self) -> bool {
         self.pseudo > 0
@@ -149,8 +170,7 @@ impl HeadBuilder {
     }
 
     fn is_allowed(&self, name: &[u8], value: &[u8]) -> bool {
-        let is_control = |byte: &u8| *byte != b'\t' && matches!(byte, ..b' ' | 0x7f);
-        if value.iter().any(is_control) {
+        if !is_value(value) {
             return false;
         }
         let head = &self.head;
@@ -172,6 +192,11 @@ impl HeadBuilder {
             _ => HeadOutcome::Good(self.head),
         }
     }
+}
+
+/// Whether a field may have a value: one without control characters.
+pub(crate) fn is_value(value: &[u8]) -> bool {
+    !value.iter().any(|byte| *byte != b'\t' && matches!(byte, ..b' ' | 0x7f))
 }
 
 /// Whether a byte may be in a name: those of a token (RFC 9110, section 5.6.2), without upper case.

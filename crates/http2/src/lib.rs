@@ -12,6 +12,7 @@
 //!   connection.send_headers(1, ...)     encoded at once: the order of header blocks is the state of compression
 //!   connection.send_data(1, message)    framed as far as windows allow, else kept in the stream
 //!   connection.finish(1, trailers)      behind the data; the stream is gone when its last frame is in the output
+//!   connection.answer(1, ...)           instead of these three, for the usual answer to a request with one message
 //!   connection.output()                 everything since the last write, as slices for one write
 //! ```
 //!
@@ -50,7 +51,7 @@ pub use head::RequestHead;
 pub use hpack::{Field, FieldSink, HpackDecoder, HpackEncoder, UndecodableBlock};
 pub use limits::MAX_RESERVED_BYTES;
 pub use output::Output;
-pub use settings::{HttpSettings, Keepalive};
+pub use settings::{HttpSettings, Keepalive, UsualAnswer};
 
 /// What an HTTP/2 client sends first (RFC 9113, section 3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

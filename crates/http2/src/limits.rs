@@ -66,6 +66,9 @@ pub(crate) const MAX_REMEMBERED_HEADS: usize = 4;
 pub(crate) const MAX_REMEMBERED_BLOCK_BYTES: usize = 64;
 pub(crate) const MAX_REMEMBERED_HEAD_BYTES: usize = 4_096;
 
+/// Fields of a block that is recognised although one of its values is another: a client sends a dozen.
+pub(crate) const MAX_OUTLINE_FIELDS: usize = 16;
+
 /// DATA that waits for the socket; more waits in its stream. A few frames: beyond that a write is cheap for what it
 /// carries, and other streams should have their share of the next.
 pub(crate) const MAX_OUTPUT_BYTES: usize = 64 << 10;

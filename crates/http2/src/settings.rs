@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::head::RequestHead;
+use crate::hpack::Field;
 
 /// What the owner of connections chooses.
 #[derive(Clone, Debug)]
@@ -15,6 +16,17 @@ pub struct HttpSettings {
     pub keepalive: Keepalive,
     /// Whether a request begins although the client leaves too much of its answers untaken: its own are few and small.
     pub is_urgent: fn(&RequestHead) -> bool,
+    /// What [`Connection::answer`](crate::Connection::answer) sends around a message.
+    pub usual_answer: UsualAnswer,
+}
+
+/// What most answers are, but for their messages.
+#[derive(Clone, Copy, Debug)]
+pub struct UsualAnswer {
+    /// The headers.
+    pub head: &'static [Field<'static>],
+    /// The trailers.
+    pub trailers: &'static [Field<'static>],
 }
 
 /// Pings in both directions.

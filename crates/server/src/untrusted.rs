@@ -1,5 +1,5 @@
-//! What strangers send before anything is known of them: tokens, certificates, and the first bytes of a connection; and
-//! what is in the files of certificates and keys.
+//! What strangers send before anything is known of them: tokens, certificates, the first bytes of a connection, heads
+//! and messages of calls; and what is in the files of certificates and keys.
 //!
 //! The readers themselves are in `auth`, `grpc` and `tls`. Here they are put together without a member, a clock or a
 //! socket, so that the fuzz targets in `fuzz/` reach them. Nothing in the product uses this module.
@@ -61,6 +61,38 @@ pub fn first_bytes(bytes: &[u8], at_a_time: usize) -> io::Result<(bool, Vec<u8>)
     let mut read = Vec::new();
     rest.read_to_end(&mut read).now_or_never().ok_or_else(ended)??;
     Ok((protocol == ClientProtocol::Http2, read))
+}
+
+pub use crate::grpc::ReadRequest;
+
+/// Reads heads and messages of requests.
+pub struct RequestReader(tokio::runtime::Runtime);
+
+impl RequestReader {
+    /// One for any number of requests.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new() -> io::Result<RequestReader> {
+        tokio::runtime::Builder::new_current_thread().build().map(RequestReader)
+    }
+
+    /// What a request is with these header fields and this body, of less than 256 KiB, of which so many bytes arrive at
+    /// a time; its messages have at most `max_bytes`.
+    pub fn read(
+        &self,
+        fields: &[(&str, &[u8])],
+        body: &[u8],
+        at_a_time: usize,
+        max_bytes: usize,
+    ) -> ReadRequest {
+        self.0.block_on(grpc::read_request(fields, body, at_a_time, max_bytes))
+    }
+}
+
+/// A message as a client sends it, compressed.
+pub fn gzip_message(message: Vec<u8>) -> Vec<u8> {
+    grpc::gzip_message(message.into())
 }
 
 /// For whom a certificate is, as it is read of one that the other side shows.
@@ -198,6 +230,41 @@ impl AsyncWrite for EndingConnection {
 mod tests {
     //! What comes in is what is read again.
     use super::*;
+
+    #[test]
+    fn a_request_is_read_however_it_arrives() {
+        let reader = RequestReader::new().expect("a runtime");
+        let large = vec![7; 100_000];
+        let body = [&[0, 0, 0, 0, 2][..], b"hi", &gzip_message(large.clone()), &[0, 0, 0]].concat();
+        let mut fields: Vec<(&str, &[u8])> = vec![
+            (":method", b"POST"),
+            (":authority", b"a"),
+            ("content-type", b"application/grpc"),
+            ("grpc-timeout", b"150m"),
+            ("grpc-encoding", b"gzip"),
+        ];
+        let messages = vec![b"hi".to_vec().into(), large.into()];
+        let time = Some(std::time::Duration::from_millis(150));
+        let all = ReadRequest::Call { messages, failure: None, time };
+        for at_a_time in [1, 7, body.len()] {
+            assert_eq!(reader.read(&fields, &body, at_a_time, 100_000), all);
+            let less = reader.read(&fields, &body, at_a_time, 99_999);
+            let ReadRequest::Call { messages, failure: Some((code, _)), .. } = less else {
+                panic!("{less:?}")
+            };
+            assert_eq!((messages.len(), &code[..]), (1, "8"));
+        }
+        let refused = reader.read(&fields[..2], &body, 1, 10);
+        assert_eq!(refused, ReadRequest::Plain);
+        fields[0].1 = b"GET\xff";
+        let refused = reader.read(&fields, &body, 1, 10);
+        assert!(
+            matches!(&refused, ReadRequest::Refused(code, text) if code == "13" && text.is_ascii()),
+            "{refused:?}"
+        );
+        fields.push((":path", b"/"));
+        assert_eq!(reader.read(&fields, &body, 1, 10), ReadRequest::Malformed);
+    }
 
     #[test]
     fn the_first_bytes_say_what_is_spoken_and_are_read_again() {

@@ -20,6 +20,11 @@ impl<'a> Script<'a> {
         Some(*first)
     }
 
+    /// What is left.
+    pub fn rest(self) -> &'a [u8] {
+        self.0
+    }
+
     /// The next two bytes.
     pub fn half(&mut self) -> Option<u16> {
         Some(u16::from_le_bytes([self.byte()?, self.byte()?]))

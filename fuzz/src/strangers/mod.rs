@@ -1,9 +1,10 @@
 //! What strangers send before it is known who they are: the first bytes of a connection, certificates, header blocks,
-//! tokens, and requests of the JSON gateway. Five targets, and their seeds.
+//! heads and messages of calls, tokens, and requests of the JSON gateway. Six targets, and their seeds.
 
 pub mod certificates;
 pub mod first_bytes;
 pub mod gateway_requests;
+pub mod grpc_request;
 pub mod hpack;
 pub mod tokens;
 
@@ -19,6 +20,7 @@ pub fn seeds() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     seeds.extend(certificate_seeds());
     let gateway = gateway_requests::seeds().into_iter().map(|(name, bytes)| ("gateway", name, bytes));
     seeds.extend(gateway);
+    seeds.extend(grpc_request::seeds().into_iter().map(|(name, bytes)| ("grpc_request", name, bytes)));
     seeds
 }
 

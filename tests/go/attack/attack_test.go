@@ -20,6 +20,8 @@ import (
 var (
 	bin  = flag.String("bin", cluster.StelePath(), "the server to test")
 	long = flag.Bool("long", false, "as much of each attack as is possible here, and the latency of other calls meanwhile")
+	// Elsewhere than on a quiet machine latencies say nothing, and memory still does.
+	latency = flag.Bool("latency", true, "with -long, whether the latency of other calls is measured")
 )
 
 // patience bounds every wait for something that must happen.

@@ -18,9 +18,9 @@ const (
 	floor  = 2 * time.Millisecond
 )
 
-// during runs an attack, with -long while calls are measured.
+// during runs an attack, with -long while calls are measured unless -latency=false.
 func (n *neighbour) during(attack func()) {
-	if !*long {
+	if !*long || !*latency {
 		attack()
 		return
 	}

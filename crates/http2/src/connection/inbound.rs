@@ -187,7 +187,10 @@ impl<T: Default> Connection<T> {
 
     fn on_setting(&mut self, id: u16, value: u32) -> Result<(), FrameFailure> {
         match id {
-            TABLE_SIZE_ID => self.encoder.resize(value),
+            TABLE_SIZE_ID => {
+                self.encoder.resize(value);
+                self.answer_pattern = None;
+            }
             PUSH_ID if value > 1 => return Err(FrameFailure::protocol("ENABLE_PUSH")),
             INITIAL_WINDOW_ID if i64::from(value) > MAX_WINDOW_BYTES => {
                 return Err(FrameFailure::Connection(ErrorCode::FlowControl, "INITIAL_WINDOW_SIZE"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::answers::AnswerPattern;
 use super::state::{Connection, Event, StreamGone};
 use super::stream::OwnedField;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameType, encode_head};
@@ -67,16 +68,55 @@ impl<T: Default> Connection<T> {
         Ok(())
     }
 
+    /// Answers with what `HttpSettings::usual_answer` says around one message, and ends the stream: the same as
+    /// [`Connection::send_headers`], [`Connection::send_parts`] and [`Connection::finish`].
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn answer(&mut self, stream: u32, front: &[u8], parts: Vec<Bytes>) -> Result<(), StreamGone> {
+        let length = front.len() + parts.iter().map(Bytes::len).sum::<usize>();
+        let is_short = self.is_short(stream, length)?;
+        let Some(pattern) = self.answer_pattern.as_mut().filter(|_| is_short) else {
+            return self.answer_in_steps(stream, front, parts);
+        };
+        self.send_window -= length as i64;
+        self.pings.sent();
+        let (before, behind) = pattern.around(stream, length);
+        self.output.push(before);
+        self.output.push(front);
+        parts.into_iter().for_each(|part| self.output.push_part(part));
+        self.output.push(behind);
+        self.end(stream);
+        Ok(())
+    }
+
+    /// The same without a pattern; makes one if there can be.
+    fn answer_in_steps(&mut self, stream: u32, front: &[u8], parts: Vec<Bytes>) -> Result<(), StreamGone> {
+        let answer = self.settings.usual_answer;
+        self.send_headers(stream, answer.head, false)?;
+        self.send_parts(stream, front, parts)?;
+        self.finish(stream, answer.trailers)?;
+        if self.answer_pattern.is_none() {
+            self.answer_pattern = AnswerPattern::of(&answer, &self.encoder);
+        }
+        Ok(())
+    }
+
+    /// Whether data is one frame that need not wait.
+    fn is_short(&self, stream: u32, length: usize) -> Result<bool, StreamGone> {
+        let open = self.streams.get(&stream).ok_or(StreamGone)?;
+        let window = self.send_window.min(self.initial_window - open.outstanding);
+        let fits = length <= MAX_PAYLOAD_BYTES.min(self.output.room()) && length as i64 <= window;
+        Ok(fits && open.queued == 0 && self.sending.is_empty())
+    }
+
     /// Begins the one frame of data that need not wait: the usual answer needs no queue. The caller adds its bytes to
     /// the output, if this returns true.
     fn begin_short(&mut self, stream: u32, length: usize) -> Result<bool, StreamGone> {
-        let room = self.output.room();
-        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
-        let window = self.send_window.min(self.initial_window - open.outstanding);
-        let is_short = length <= MAX_PAYLOAD_BYTES.min(room) && length as i64 <= window;
-        if !is_short || open.queued > 0 || !self.sending.is_empty() {
+        if !self.is_short(stream, length)? {
             return Ok(false);
         }
+        let open = self.streams.get_mut(&stream).ok_or(StreamGone)?;
         open.outstanding += length as i64;
         self.send_window -= length as i64;
         self.pings.sent();
@@ -234,7 +274,11 @@ impl<T: Default> Connection<T> {
 
     fn push_headers(&mut self, stream: u32, fields: &[Field<'_>], ends: bool) {
         let mut block = std::mem::take(&mut self.block_buffer);
+        let added = self.encoder.added_fields();
         self.encoder.encode(fields, &mut block);
+        if self.encoder.added_fields() != added {
+            self.answer_pattern = None;
+        }
         self.pings.sent();
         let end_stream = if ends { END_STREAM } else { 0 };
         let (first, mut rest) = block.split_at(block.len().min(MAX_PAYLOAD_BYTES));

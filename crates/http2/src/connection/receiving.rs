@@ -182,9 +182,14 @@ impl<T: Default> Connection<T> {
         self.return_to_stream(stream, padding);
     }
 
+    /// Whether [`Connection::settle`] has something to look at: the connection's window is full, or room was reserved.
+    pub fn is_unsettled(&self) -> bool {
+        self.receiving.window.left() < MAX_PAYLOAD_BYTES || !self.receiving.granted.is_empty()
+    }
+
     /// To be called when the owner has looked at what came: a message may have been found incomplete long after its
-    /// DATA filled the connection's window, and no DATA will come any more that could show it. Returns whether
-    /// [`Connection::deadline`] may have become earlier.
+    /// DATA filled the connection's window, and no DATA will come any more that could show it. It changes nothing
+    /// unless [`Connection::is_unsettled`]. Returns whether [`Connection::deadline`] may have become earlier.
     pub fn settle(&mut self, now: Duration) -> bool {
         self.refuse_incomplete(now);
         self.receiving.note_silence(now)

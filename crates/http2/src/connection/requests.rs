@@ -1,20 +1,13 @@
 //! Header blocks, from their first frame to a request.
 //!
-//! Every block is decoded, because it may change the table of compression, whether or not its stream can be served. A
-//! block that only refers to the table is remembered with its head: a client's thousandth request has the block of its
-//! second.
+//! Every block is decoded, because it may change the table of compression, whether or not its stream can be served.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::state::{Connection, Ending, PendingBlock};
 use super::stream::Stream;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameFailure, FrameHead, PRIORITY, unpadded};
-use crate::head::{HeadBuilder, HeadOutcome, RequestHead};
-use crate::limits::{
-    MAX_HEADER_BLOCK_BYTES, MAX_HEADER_FRAMES, MAX_REMEMBERED_BLOCK_BYTES, MAX_REMEMBERED_HEAD_BYTES,
-    MAX_REMEMBERED_HEADS,
-};
+use crate::limits::{MAX_HEADER_BLOCK_BYTES, MAX_HEADER_FRAMES};
 
 /// Bytes of a priority, which is not used.
 const PRIORITY_BYTES: usize = 5;
@@ -61,7 +54,9 @@ impl<T: Default> Connection<T> {
 
     /// A block is complete.
     fn on_block(&mut self, stream: u32, ends_stream: bool, block: &[u8]) -> Result<(), FrameFailure> {
-        let head = self.decode(block)?;
+        let Ok(head) = self.heads.decode(block) else {
+            return Err(FrameFailure::Connection(ErrorCode::Compression, "the headers cannot be decoded"));
+        };
         if let Some(open) = self.streams.get(&stream) {
             return match head {
                 _ if open.has_ended => {
@@ -100,34 +95,5 @@ impl<T: Default> Connection<T> {
         }
         self.streams.insert(stream, Stream::new(ends_stream));
         Ok(())
-    }
-
-    /// Decodes a block, or remembers it. The inner error is that of its stream.
-    fn decode(&mut self, block: &[u8]) -> Result<Result<Arc<RequestHead>, ErrorCode>, FrameFailure> {
-        if let Some((_, head)) = self.remembered.iter().find(|(known, _)| **known == *block) {
-            return Ok(Ok(head.clone()));
-        }
-        let mut builder = HeadBuilder::new(block.len());
-        let Ok(is_changed) = self.decoder.decode(block, &mut builder) else {
-            return Err(FrameFailure::Connection(ErrorCode::Compression, "the headers cannot be decoded"));
-        };
-        if is_changed {
-            self.remembered.clear();
-        }
-        Ok(match builder.finish() {
-            HeadOutcome::Malformed => Err(ErrorCode::Protocol),
-            HeadOutcome::TooLarge => Err(ErrorCode::FrameSize),
-            HeadOutcome::Good(head) => {
-                let head = Arc::new(head);
-                if !is_changed
-                    && block.len() <= MAX_REMEMBERED_BLOCK_BYTES
-                    && head.size() <= MAX_REMEMBERED_HEAD_BYTES
-                {
-                    self.remembered.truncate(MAX_REMEMBERED_HEADS - 1);
-                    self.remembered.push_front((block.into(), head.clone()));
-                }
-                Ok(head)
-            }
-        })
     }
 }

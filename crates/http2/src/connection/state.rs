@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::answers::AnswerPattern;
+use super::heads::HeadDecoder;
 use super::queues::{BlockedStreams, Receiving, WaitingRequests, drop_gone};
 use super::stream::Stream;
 use super::timers::Timers;
 use crate::frame::{ErrorCode, FrameType, encode_head};
 use crate::head::RequestHead;
-use crate::hpack::{HpackDecoder, HpackEncoder};
+use crate::hpack::HpackEncoder;
 use crate::limits::{
     DEFAULT_WINDOW_BYTES, MAX_CONNECTION_WINDOW_BYTES, MAX_PAYLOAD_BYTES, MAX_QUEUED_BYTES,
     MAX_RESETS_PER_SECOND, MAX_STREAM_WINDOW_BYTES,
@@ -97,9 +99,10 @@ pub struct Connection<T> {
     pub(super) has_settings: bool,
     /// A header block that is not complete.
     pub(super) block: Option<PendingBlock>,
-    pub(super) decoder: HpackDecoder,
-    pub(super) remembered: VecDeque<(Box<[u8]>, Arc<RequestHead>)>,
+    pub(super) heads: HeadDecoder,
     pub(super) encoder: HpackEncoder,
+    /// Once the blocks of usual answers stay the same.
+    pub(super) answer_pattern: Option<AnswerPattern>,
     /// Where header blocks are encoded; empty.
     pub(super) block_buffer: Vec<u8>,
     pub(super) streams: BTreeMap<u32, Stream<T>>,
@@ -145,9 +148,9 @@ impl<T: Default> Connection<T> {
             partial: Vec::new(),
             has_settings: false,
             block: None,
-            decoder: HpackDecoder::default(),
-            remembered: VecDeque::new(),
+            heads: HeadDecoder::default(),
             encoder: HpackEncoder::default(),
+            answer_pattern: None,
             block_buffer: Vec::new(),
             streams: BTreeMap::new(),
             last_stream: 0,

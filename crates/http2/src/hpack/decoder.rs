@@ -17,11 +17,11 @@ pub struct UndecodableBlock;
 /// The state that the blocks of a connection share.
 #[derive(Debug)]
 pub struct HpackDecoder {
-    table: DynamicTable,
+    pub(super) table: DynamicTable,
 }
 
 /// What the first byte of a field says (section 6).
-enum Representation {
+pub(super) enum Representation {
     Indexed,
     Literal { is_added: bool },
     TableSize,
@@ -84,7 +84,7 @@ impl HpackDecoder {
 }
 
 /// The kind of field that begins with a byte, and how many bits of the byte begin a number.
-fn representation(first: u8) -> (Representation, u32) {
+pub(super) fn representation(first: u8) -> (Representation, u32) {
     match first {
         0x80.. => (Representation::Indexed, 7),
         0x40.. => (Representation::Literal { is_added: true }, 6),
@@ -95,7 +95,7 @@ fn representation(first: u8) -> (Representation, u32) {
 }
 
 /// The rest of a block.
-struct BlockReader<'a>(&'a [u8]);
+pub(super) struct BlockReader<'a>(pub(super) &'a [u8]);
 
 impl BlockReader<'_> {
     fn byte(&mut self) -> Result<u8, UndecodableBlock> {
@@ -105,7 +105,7 @@ impl BlockReader<'_> {
     }
 
     /// A number that begins in the last bits of the next byte (section 5.1).
-    fn integer(&mut self, prefix_bits: u32) -> Result<usize, UndecodableBlock> {
+    pub(super) fn integer(&mut self, prefix_bits: u32) -> Result<usize, UndecodableBlock> {
         let max_prefix = (1 << prefix_bits) - 1;
         let mut number = usize::from(self.byte()?) & max_prefix;
         if number < max_prefix {
@@ -123,7 +123,7 @@ impl BlockReader<'_> {
     }
 
     /// A string (section 5.2), added to `into`.
-    fn string(&mut self, into: &mut Vec<u8>) -> Result<(), UndecodableBlock> {
+    pub(super) fn string(&mut self, into: &mut Vec<u8>) -> Result<(), UndecodableBlock> {
         let is_huffman = self.0.first().is_some_and(|first| *first >= 0x80);
         let length = self.integer(7)?;
         let (string, rest) = self.0.split_at_checked(length).ok_or(UndecodableBlock)?;

@@ -18,7 +18,7 @@ pub struct Field<'a> {
 }
 
 /// The state that the blocks of a connection share.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HpackEncoder {
     /// What the client's table holds, the oldest first.
     added: Vec<(Box<str>, Box<[u8]>)>,
@@ -66,6 +66,15 @@ impl HpackEncoder {
         }
     }
 
+    /// The block of these fields, if encoding it now changed nothing: then it stays the same until a field is added or
+    /// the size of the table changes.
+    #[must_use]
+    pub fn settled_block(&self, fields: &[Field<'_>]) -> Option<Vec<u8>> {
+        let (mut encoder, mut block) = (self.clone(), Vec::new());
+        encoder.encode(fields, &mut block);
+        (!self.announces_size && encoder.added.len() == self.added.len()).then_some(block)
+    }
+
     /// Encodes a block and adds it to `into`.
     pub fn encode(&mut self, fields: &[Field<'_>], into: &mut Vec<u8>) {
         if std::mem::take(&mut self.announces_size) {
@@ -99,7 +108,7 @@ impl HpackEncoder {
 }
 
 /// A number whose first bits go into a byte with `first` (section 5.1).
-pub(super) fn integer(mut number: usize, prefix_bits: u32, first: u8, into: &mut Vec<u8>) {
+pub(crate) fn integer(mut number: usize, prefix_bits: u32, first: u8, into: &mut Vec<u8>) {
     let max_prefix = (1 << prefix_bits) - 1;
     if number < max_prefix {
         return into.push(first | number as u8);

@@ -9,10 +9,14 @@
 mod decoder;
 mod encoder;
 mod huffman;
+mod outline;
 mod table;
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use decoder::{FieldSink, HpackDecoder, UndecodableBlock};
+#[cfg(test)]
+pub(crate) use encoder::integer;
 pub use encoder::{Field, HpackEncoder};
+pub(crate) use outline::{BlockOutline, LITERAL};
 pub(crate) use table::FIELD_OVERHEAD_BYTES;

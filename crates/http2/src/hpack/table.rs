@@ -76,6 +76,8 @@ pub(super) struct DynamicTable {
     fields: VecDeque<TableField>,
     bytes: usize,
     max_bytes: usize,
+    /// How many fields were ever added.
+    added: u64,
 }
 
 /// A field in one buffer: its name, then its value.
@@ -94,7 +96,7 @@ impl TableField {
 impl DynamicTable {
     /// An empty table of so many bytes.
     pub(super) fn new(max_bytes: usize) -> DynamicTable {
-        DynamicTable { fields: VecDeque::new(), bytes: 0, max_bytes }
+        DynamicTable { fields: VecDeque::new(), bytes: 0, max_bytes, added: 0 }
     }
 
     /// Whether it has no fields.
@@ -117,12 +119,32 @@ impl DynamicTable {
         Some(field.bytes.split_at(field.name_length))
     }
 
+    /// The number of the field at an index: the index itself in the static table; behind it fields are counted as they
+    /// were added. An index means another field when one was added since, and a number never does.
+    pub(super) fn number(&self, index: usize) -> Option<u64> {
+        let at = index.checked_sub(1)?;
+        match at.checked_sub(STATIC.len()) {
+            None => Some(index as u64),
+            Some(age) if age < self.fields.len() => Some(STATIC.len() as u64 + self.added - age as u64),
+            Some(_) => None,
+        }
+    }
+
+    /// The name and the value of the field with a number, if it is still there.
+    pub(super) fn numbered(&self, number: u64) -> Option<(&[u8], &[u8])> {
+        let newest = STATIC.len() as u64 + self.added;
+        let is_static = number <= STATIC.len() as u64;
+        let index = if is_static { number } else { STATIC.len() as u64 + 1 + newest.checked_sub(number)? };
+        self.get(usize::try_from(index).ok()?)
+    }
+
     /// Adds a field. One that is larger than the table empties it (section 4.4).
     pub(super) fn insert(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         self.evict(size);
         if size <= self.max_bytes {
             self.bytes += size;
+            self.added += 1;
             let field = TableField { bytes: [name, value].concat().into(), name_length: name.len() };
             self.fields.push_front(field);
         }

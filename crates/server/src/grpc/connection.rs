@@ -88,6 +88,7 @@ fn http_settings<S: GrpcService>(settings: &ConnectionSettings) -> HttpSettings 
             min_client_interval: keepalive.min_client_interval,
         },
         is_urgent: S::is_urgent,
+        usual_answer: head::USUAL_ANSWER,
     }
 }
 
@@ -155,8 +156,7 @@ impl<S: GrpcService> GrpcConnection<S> {
             for calls in [&mut self.calls, &mut self.endless] {
                 while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
             }
-            let is_timer_late = self.handle.lock().settle(self.handle.now());
-            self.abandon_endless();
+            let is_timer_late = self.settle();
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {
                 let http2 = self.handle.lock();
@@ -211,13 +211,17 @@ impl<S: GrpcService> GrpcConnection<S> {
         }
     }
 
+    /// Looks at what the calls of the round have left; whether the timer may be late for what that means.
+    ///
     /// When a graceful end has come so far that no call begins any more, and only endless ones are left, they end too.
-    fn abandon_endless(&mut self) {
+    fn settle(&mut self) -> bool {
         let mut http2 = self.handle.lock();
+        let is_timer_late = http2.is_unsettled() && http2.settle(self.handle.now());
         // A call whose answer waits for the client's window has ended, and its stream has not.
         if http2.is_draining() && self.calls.is_empty() && http2.stream_count() <= self.endless.len() {
             http2.abandon();
         }
+        is_timer_late
     }
 
     /// Does what is due, and sets the timer to what is next. A timer that ends too early is set again; so most

@@ -239,7 +239,7 @@ impl StreamHandle {
 #[cfg(test)]
 mod tests {
     //! A call whose client is gone waits for nothing, and nothing is kept for it.
-    use http2::{Event, HttpSettings, Keepalive, PREFACE};
+    use http2::{Event, HttpSettings, Keepalive, PREFACE, UsualAnswer};
 
     use super::*;
 
@@ -247,7 +247,9 @@ mod tests {
     fn full() -> ConnectionHandle {
         let zero = Duration::ZERO;
         let keepalive = Keepalive { interval: zero, timeout: zero, min_client_interval: zero };
-        let settings = HttpSettings { max_concurrent_streams: 9, keepalive, is_urgent: |_| false };
+        let usual_answer = UsualAnswer { head: &[], trailers: &[] };
+        let settings =
+            HttpSettings { max_concurrent_streams: 9, keepalive, is_urgent: |_| false, usual_answer };
         let handle = ConnectionHandle::new(Connection::new(settings));
         let mut http2 = handle.lock();
         http2.receive(PREFACE, zero);

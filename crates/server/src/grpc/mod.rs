@@ -29,8 +29,9 @@
 //! | `request.rs`, `reply.rs` | the two directions of a call |
 //! | `local/` | calls that begin in this process: those of the JSON gateway |
 //! | `failure.rs` | a status that is not OK |
-//! | `head.rs`, `timeout.rs` | which requests are gRPC, and why some are refused before their first message |
+//! | `head/` | which requests are gRPC, and why some are refused before their first message |
 //! | `plain.rs` | HTTP/2 requests that are not gRPC, or come where there is none |
+//! | `reading.rs` | one request without a socket and a service, for a fuzz target |
 //!
 //! Settled here: sizes of messages, statuses and their encoding, compression, deadlines, rounds. Settled in `http2`:
 //! windows, keep-alive, and every limit of the protocol.
@@ -44,22 +45,24 @@ mod messages;
 mod plain;
 mod pongs;
 mod preface;
+mod reading;
 mod reply;
 mod request;
 mod room;
 mod service;
 #[cfg(test)]
 mod tests;
-mod timeout;
 
 pub(crate) use connection::serve;
 pub(crate) use failure::Failure;
 pub(crate) use handle::ClientGone;
+pub(crate) use head::decode_timeout;
 pub(crate) use local::LocalCall;
 pub(crate) use messages::EncodedMessage;
 pub(crate) use preface::{ClientProtocol, ClientTransport, ReplayedStart, protocol};
+pub use reading::ReadRequest;
+pub(crate) use reading::{gzip_message, read_request};
 pub(crate) use reply::CallReply;
 pub(crate) use request::{LocalRequests, RequestStream};
 pub(crate) use room::{AnswerRoom, BodyRoom};
 pub(crate) use service::{CallFuture, ConnectionSettings, GrpcService, NoCalls};
-pub(crate) use timeout::decode as decode_timeout;

@@ -66,6 +66,14 @@ impl CallReply {
     }
 
     fn try_answer(&mut self, message: EncodedMessage) -> Result<(), ClientGone> {
+        if let Way::Http2 { stream, format } = &self.way
+            && format.is_usual()
+            && !self.has_begun
+        {
+            (self.has_begun, self.has_ended) = (true, true);
+            return stream
+                .with(|connection, stream| connection.answer(stream, &prefix(0, message.len()), message.0));
+        }
         self.begin()?;
         self.has_ended = true;
         match &self.way {

@@ -1,9 +1,10 @@
 //! Frames that a client sends, and what the connection makes of them.
 mod attacks;
 mod ending;
+mod heads;
 mod memory;
 mod model;
 mod requests;
-mod rig;
+pub(super) mod rig;
 mod sending;
 mod simulation;

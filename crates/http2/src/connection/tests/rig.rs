@@ -5,42 +5,53 @@ use super::super::{Connection, Event};
 use crate::frame::{FrameHead, FrameType, HEAD_BYTES};
 use crate::hpack::tests::Fields;
 use crate::hpack::{Field, HpackDecoder};
-use crate::{ErrorCode, HttpSettings, Keepalive, PREFACE};
+use crate::{ErrorCode, HttpSettings, Keepalive, PREFACE, UsualAnswer};
+
+const USUAL_HEAD: [Field<'static>; 2] = [
+    Field { name: ":status", value: b"200", is_usual: false },
+    Field { name: "content-type", value: b"application/grpc", is_usual: true },
+];
+const USUAL_TRAILERS: [Field<'static>; 1] = [Field { name: "grpc-status", value: b"0", is_usual: true }];
 
 /// Settings without pings of ours.
-pub(super) fn settings() -> HttpSettings {
+pub(in crate::connection) fn settings() -> HttpSettings {
     let min_client_interval = Duration::from_secs(5);
     let keepalive = Keepalive { interval: Duration::ZERO, timeout: Duration::ZERO, min_client_interval };
-    HttpSettings { max_concurrent_streams: u32::MAX, keepalive, is_urgent: |head| head.path() == b"/urgent" }
+    HttpSettings {
+        max_concurrent_streams: u32::MAX,
+        keepalive,
+        is_urgent: |head| head.path() == b"/urgent",
+        usual_answer: UsualAnswer { head: &USUAL_HEAD, trailers: &USUAL_TRAILERS },
+    }
 }
 
 /// A frame that the server sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sent {
-    pub(super) kind: FrameType,
-    pub(super) flags: u8,
-    pub(super) stream: u32,
-    pub(super) payload: Vec<u8>,
+pub(in crate::connection) struct Sent {
+    pub(in crate::connection) kind: FrameType,
+    pub(in crate::connection) flags: u8,
+    pub(in crate::connection) stream: u32,
+    pub(in crate::connection) payload: Vec<u8>,
 }
 
 impl Sent {
     /// The number that a WINDOW_UPDATE or RST_STREAM carries.
-    pub(super) fn number(&self) -> u32 {
+    pub(in crate::connection) fn number(&self) -> u32 {
         u32::from_be_bytes(*self.payload.first_chunk().expect("a number"))
     }
 }
 
 /// See the module.
-pub(super) struct Client {
-    pub(super) server: Connection<u32>,
-    pub(super) now: Duration,
+pub(in crate::connection) struct Client {
+    pub(in crate::connection) server: Connection<u32>,
+    pub(in crate::connection) now: Duration,
     /// Headers of the server, decoded.
     decoder: HpackDecoder,
 }
 
 impl Client {
     /// One whose greeting is over.
-    pub(super) fn new() -> Client {
+    pub(in crate::connection) fn new() -> Client {
         let mut client = Client::silent(settings());
         client.server.receive(PREFACE, client.now);
         client.frame(FrameType::Settings, 0, 0, &[]);
@@ -49,7 +60,7 @@ impl Client {
     }
 
     /// One that has sent nothing.
-    pub(super) fn silent(settings: HttpSettings) -> Client {
+    pub(in crate::connection) fn silent(settings: HttpSettings) -> Client {
         Client {
             server: Connection::new(settings),
             now: Duration::from_secs(1),
@@ -58,33 +69,33 @@ impl Client {
     }
 
     /// Sends a frame.
-    pub(super) fn frame(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
+    pub(in crate::connection) fn frame(&mut self, kind: FrameType, flags: u8, stream: u32, payload: &[u8]) {
         self.server.receive(&frame(kind, flags, stream, payload), self.now);
     }
 
     /// Sends the head of a request.
-    pub(super) fn request(&mut self, stream: u32, ends: bool) {
+    pub(in crate::connection) fn request(&mut self, stream: u32, ends: bool) {
         self.headers(stream, ends, &block(&[(":method", "POST"), (":path", "/p"), ("te", "trailers")]));
     }
 
     /// Sends a header block in one frame.
-    pub(super) fn headers(&mut self, stream: u32, ends: bool, block: &[u8]) {
+    pub(in crate::connection) fn headers(&mut self, stream: u32, ends: bool, block: &[u8]) {
         self.frame(FrameType::Headers, 4 | u8::from(ends), stream, block);
     }
 
     /// Opens the window of the connection, or of a stream.
-    pub(super) fn open(&mut self, stream: u32, bytes: u32) {
+    pub(in crate::connection) fn open(&mut self, stream: u32, bytes: u32) {
         self.frame(FrameType::WindowUpdate, 0, stream, &bytes.to_be_bytes());
     }
 
     /// Sends one setting.
-    pub(super) fn set(&mut self, id: u16, value: u32) {
+    pub(in crate::connection) fn set(&mut self, id: u16, value: u32) {
         let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
         self.frame(FrameType::Settings, 0, 0, &payload);
     }
 
     /// Takes all the server has to say.
-    pub(super) fn sent(&mut self) -> Vec<Sent> {
+    pub(in crate::connection) fn sent(&mut self) -> Vec<Sent> {
         let mut bytes = Vec::new();
         while !self.server.output().is_empty() {
             bytes.extend(self.take_output(usize::MAX));
@@ -93,7 +104,7 @@ impl Client {
     }
 
     /// Takes some of what waits for the socket.
-    pub(super) fn take_output(&mut self, max: usize) -> Vec<u8> {
+    pub(in crate::connection) fn take_output(&mut self, max: usize) -> Vec<u8> {
         let output = self.server.output();
         let mut slices = [std::io::IoSlice::new(&[]); 8];
         let count = output.slices(&mut slices);
@@ -104,18 +115,18 @@ impl Client {
     }
 
     /// Takes all events.
-    pub(super) fn events(&mut self) -> Vec<Event<u32>> {
+    pub(in crate::connection) fn events(&mut self) -> Vec<Event<u32>> {
         std::iter::from_fn(|| self.server.next_event()).collect()
     }
 
     /// The streams whose requests begin.
-    pub(super) fn begun(&mut self) -> Vec<u32> {
+    pub(in crate::connection) fn begun(&mut self) -> Vec<u32> {
         let begun = |event| if let Event::Request { stream, .. } = event { Some(stream) } else { None };
         self.events().into_iter().filter_map(begun).collect()
     }
 
     /// Decodes headers of the server.
-    pub(super) fn decoded(&mut self, frame: &Sent) -> Vec<(String, String)> {
+    pub(in crate::connection) fn decoded(&mut self, frame: &Sent) -> Vec<(String, String)> {
         let mut fields = Fields::default();
         self.decoder.decode(&frame.payload, &mut fields).expect("good headers");
         let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -123,7 +134,7 @@ impl Client {
     }
 
     /// How the connection has ended: the code and the text of its GOAWAY.
-    pub(super) fn end(&mut self) -> Option<(u32, String)> {
+    pub(in crate::connection) fn end(&mut self) -> Option<(u32, String)> {
         let sent = self.sent();
         let last = sent.iter().rev().find(|frame| frame.kind == FrameType::GoAway)?;
         assert!(self.server.is_closed());
@@ -132,21 +143,21 @@ impl Client {
     }
 
     /// The resets that were sent: streams and codes.
-    pub(super) fn resets(&mut self) -> Vec<(u32, u32)> {
+    pub(in crate::connection) fn resets(&mut self) -> Vec<(u32, u32)> {
         let is_reset = |frame: &Sent| frame.kind == FrameType::RstStream;
         self.sent().into_iter().filter(is_reset).map(|frame| (frame.stream, frame.number())).collect()
     }
 }
 
 /// A frame.
-pub(super) fn frame(kind: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(in crate::connection) fn frame(kind: FrameType, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
     let kind = if kind == FrameType::Unknown { 77 } else { kind as u8 };
     [&[a, b, c, kind, flags][..], &stream.to_be_bytes(), payload].concat()
 }
 
 /// The frames that bytes are.
-pub(super) fn frames(mut bytes: &[u8]) -> Vec<Sent> {
+pub(in crate::connection) fn frames(mut bytes: &[u8]) -> Vec<Sent> {
     let mut frames = Vec::new();
     while let Some(FrameHead { length, kind, flags, stream }) = FrameHead::decode(bytes) {
         let payload = bytes[HEAD_BYTES..HEAD_BYTES + length].to_vec();
@@ -158,7 +169,7 @@ pub(super) fn frames(mut bytes: &[u8]) -> Vec<Sent> {
 }
 
 /// A block of literals that leave the table alone.
-pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(in crate::connection) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
         block.extend([0, name.len() as u8]);
@@ -170,11 +181,11 @@ pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// A header of an answer.
-pub(super) fn field<'a>(name: &'a str, value: &'a str) -> Field<'a> {
+pub(in crate::connection) fn field<'a>(name: &'a str, value: &'a str) -> Field<'a> {
     Field { name, value: value.as_bytes(), is_usual: true }
 }
 
 /// The number of a code, as frames have it.
-pub(super) fn code(code: ErrorCode) -> u32 {
+pub(in crate::connection) fn code(code: ErrorCode) -> u32 {
     code as u32
 }

@@ -2,19 +2,22 @@
 //!
 //! The order of the checks, the codes and the texts are grpc-go's.
 
+mod timeout;
+
 use std::time::Duration;
 
 use api::Code;
 use http::StatusCode;
-use http2::{ErrorCode, Field, RequestHead};
+use http2::{ErrorCode, Field, RequestHead, UsualAnswer};
 
 use super::failure::Failure;
-use super::timeout;
+
+pub(crate) use timeout::decode as decode_timeout;
 
 const CONTENT: &str = "application/grpc";
 
 /// What a request is.
-pub(super) enum RequestKind {
+pub(in crate::grpc) enum RequestKind {
     /// A call, to be answered in this format, within this time if it says so. Its messages may be encoded in a way that
     /// is not served.
     Call(AnswerFormat, Option<Duration>, Option<Failure>),
@@ -28,15 +31,15 @@ pub(super) enum RequestKind {
 
 /// How a call is answered.
 #[derive(Debug, Default)]
-pub(super) struct AnswerFormat {
+pub(in crate::grpc) struct AnswerFormat {
     /// What followed `application/grpc` in the request, which is repeated.
     subtype: Option<Box<str>>,
     /// The messages of the call may be compressed, so ours are.
-    pub(super) is_gzip: bool,
+    pub(in crate::grpc) is_gzip: bool,
 }
 
 /// What grpc-go says of a request's head.
-pub(super) fn kind(head: &RequestHead) -> RequestKind {
+pub(in crate::grpc) fn kind(head: &RequestHead) -> RequestKind {
     // Of several types the last that is right counts.
     let subtype = head.all("content-type").filter_map(subtype).last();
     let is_grpc = head.all("content-type").any(|content| content.starts_with(CONTENT.as_bytes()));
@@ -98,7 +101,7 @@ fn encoding(head: &RequestHead) -> (bool, Option<Failure>) {
 }
 
 /// What a request is where only gRPC is served, if it is not that.
-pub(super) fn not_grpc(head: &RequestHead) -> RequestKind {
+pub(in crate::grpc) fn not_grpc(head: &RequestHead) -> RequestKind {
     let content = String::from_utf8_lossy(head.all("content-type").last().unwrap_or_default());
     let failure =
         Failure::new(Code::InvalidArgument, format!("invalid gRPC request content-type {content:?}"));
@@ -133,20 +136,34 @@ const fn usual<'a>(name: &'a str, value: &'a [u8]) -> Field<'a> {
     Field { name, value, is_usual: true }
 }
 
+/// The head and the trailers of a call that succeeds, if its format is the usual one.
+pub(in crate::grpc) const USUAL_ANSWER: UsualAnswer = UsualAnswer {
+    head: &[once(":status", b"200"), usual("content-type", CONTENT.as_bytes())],
+    trailers: &[usual("grpc-status", b"0")],
+};
+
 const fn once<'a>(name: &'a str, value: &'a [u8]) -> Field<'a> {
     Field { name, value, is_usual: false }
 }
 
 impl AnswerFormat {
+    /// Whether an answer that succeeds is [`USUAL_ANSWER`] around its message.
+    pub(in crate::grpc) fn is_usual(&self) -> bool {
+        self.subtype.is_none() && !self.is_gzip
+    }
+
     /// The head of an answer that succeeds.
-    pub(super) fn with_head<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
+    pub(in crate::grpc) fn with_head<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
         let content = self.content_type();
         let fields = [self.status(b"200"), content.field(), once("grpc-encoding", b"gzip")];
+        if self.is_usual() {
+            return send(USUAL_ANSWER.head);
+        }
         send(&fields[..if self.is_gzip { 3 } else { 2 }])
     }
 
     /// The head of an answer that is its end.
-    pub(super) fn with_end<R>(
+    pub(in crate::grpc) fn with_end<R>(
         &self,
         status: StatusCode,
         trailers: &Trailers,
@@ -188,13 +205,13 @@ impl ContentType {
 const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 /// How a call ended, as headers.
-pub(super) enum Trailers {
+pub(in crate::grpc) enum Trailers {
     Success,
     Failure { code: String, message: String, pushback: Option<String> },
 }
 
 impl Trailers {
-    pub(super) fn of(result: Result<(), &Failure>) -> Trailers {
+    pub(in crate::grpc) fn of(result: Result<(), &Failure>) -> Trailers {
         match result {
             Ok(()) => Trailers::Success,
             Err(failure) => Trailers::Failure {
@@ -206,9 +223,9 @@ impl Trailers {
     }
 
     /// The fields; one if the call succeeded.
-    pub(super) fn with<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
+    pub(in crate::grpc) fn with<R>(&self, send: impl FnOnce(&[Field<'_>]) -> R) -> R {
         match self {
-            Trailers::Success => send(&[usual("grpc-status", b"0")]),
+            Trailers::Success => send(USUAL_ANSWER.trailers),
             Trailers::Failure { code, message, pushback } => {
                 let status = once("grpc-status", code.as_bytes());
                 let message = once("grpc-message", message.as_bytes());
@@ -223,7 +240,7 @@ impl Trailers {
 
 /// The beginning of a message as headers can hold it: whatever is not printable ASCII, and the percent sign, as `%` and
 /// two digits.
-pub(super) fn percent_encoded(text: &str) -> String {
+pub(in crate::grpc) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len().min(MAX_MESSAGE_BYTES));
     let hex = |digit: u8| char::from(b"0123456789ABCDEF"[usize::from(digit & 15)]);
     for byte in text.bytes().take(MAX_MESSAGE_BYTES) {
