@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 
 	"stele.test/cluster"
 )
@@ -50,5 +51,34 @@ func TestAHashOfTheClientMustBeOneThatCanBeChecked(t *testing.T) {
 	s.run(enable(""))
 	if authenticates("") || authenticates("given") {
 		t.Error("a password is right, though there is none")
+	}
+}
+
+// TestAPasswordThatIsCheckedHoldsNoOtherCallUp has a member check a password for minutes, and puts behind it on the same connection.
+func TestAPasswordThatIsCheckedHoldsNoOtherCallUp(t *testing.T) {
+	s := enabled(t, 1)[0]
+	costly := base64.StdEncoding.EncodeToString([]byte(strings.Replace(ofGiven, "$04$", "$20$", 1)))
+	change := &pb.AuthUserChangePasswordRequest{Name: "ann", HashedPassword: costly}
+	must[*pb.AuthUserChangePasswordResponse](t)(s.auth().UserChangePassword(s.as("root"), change))
+	s.run(login("root", "the password of root"))
+	ctx, cancel := s.cancelable("")
+	defer cancel()
+	// A stream sends its request before it returns, so the puts come after it.
+	check := must[grpc.ClientStream](t)(s.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, pb.Auth_Authenticate_FullMethodName))
+	if err := check.SendMsg(&pb.AuthenticateRequest{Name: "ann", Password: "given"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := check.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	checked := make(chan error, 1)
+	go func() { checked <- check.RecvMsg(&pb.AuthenticateResponse{}) }()
+	for range 100 {
+		s.run(put("root", "a"))
+	}
+	select {
+	case err := <-checked:
+		t.Errorf("the password was checked before the puts were answered: %v", err)
+	default:
 	}
 }

@@ -297,3 +297,46 @@ func TestBadTokenOptionsAreRefusedAtTheStart(t *testing.T) {
 		}
 	}
 }
+
+// TestNewKeysOfTokensCountWhenTheFileIsReplaced replaces a key as the guide says, by something that is none and by another one.
+func TestNewKeysOfTokensCountWhenTheFileIsReplaced(t *testing.T) {
+	private, _ := keyFiles(t, "ES256")
+	next, _ := keyFiles(t, "ES256")
+	path, nextPath := strings.TrimPrefix(private, ",priv-key="), strings.TrimPrefix(next, ",priv-key=")
+	s := enabled(t, 1, "--auth-token=jwt,sign-method=ES256"+private)[0]
+	until := func(what string, isSo func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(callTimeout); !isSo(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: not so in time", what)
+			}
+		}
+	}
+	replace := func(from string) {
+		t.Helper()
+		if err := os.Rename(from, path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace(garbage)
+	until("the log names the file", func() bool {
+		for line := range strings.Lines(must[string](t)(s.cluster.Members[0].RunLog())) {
+			if strings.Contains(line, "cannot reload the keys of signed tokens") && strings.Contains(line, path) {
+				return true
+			}
+		}
+		return false
+	})
+	s.run(put("ann", "a"), login("ann", "the password of ann"), put("ann", "a"))
+	old := s.tokens["ann"]
+	replace(nextPath)
+	until("the old token is refused", func() bool { return s.put("ann", "a") != nil })
+	expect(t, "a token of the old key", s.put("ann", "a"), invalid)
+	s.run(login("ann", "the password of ann"), put("ann", "a"))
+	s.tokens["ann"] = old
+	expect(t, "a token of the old key, beside one of the new", s.put("ann", "a"), invalid)
+}

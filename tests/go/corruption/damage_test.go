@@ -3,6 +3,7 @@ package corruption
 import (
 	"bytes"
 	"context"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,42 @@ func TestADamagedValueIsRepairedAndReportedOnce(t *testing.T) {
 		if lines := linesWith(t, m, text); lines != 1 {
 			t.Errorf("%d lines with %s", lines, text)
 		}
+	}
+}
+
+var slow = flag.Bool("slow", false, "also what waits for the first round of the scrub, a minute")
+
+// maxScrub is how long the scrub may take to find one value: its first round begins 60 s after the start.
+const maxScrub = 5 * time.Minute
+
+// No client reads a damaged value: the scrub finds it, and repairs it from a peer.
+func TestTheScrubRepairsWhatNoClientReads(t *testing.T) {
+	if !*slow {
+		t.Skip("it takes a minute; -slow runs it")
+	}
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10"}})
+	ctx, cancel := context.WithTimeout(t.Context(), maxScrub)
+	defer cancel()
+	m := c.Members[2]
+	value := putAndDamage(ctx, t, c, m)
+	waitForLine(ctx, t, []*cluster.Member{m}, repaired)
+	for sumOf(ctx, t, m, "stele_scrub_rounds") < 1 {
+		select {
+		case <-ctx.Done():
+			t.Fatal("no round of the scrub has ended")
+		case <-time.After(pollInterval):
+		}
+	}
+	if found, repaired := damage(ctx, t, m); found != 1 || repaired != 1 {
+		t.Errorf("%v found and %v repaired instead of 1 and 1", found, repaired)
+	}
+	// What is on the disk now is good, not only what a reader gets: the others are gone.
+	for _, other := range c.Members[:2] {
+		other.Kill()
+	}
+	read, err := cluster.ClientOf(t, patience, m).Get(ctx, "damaged", clientv3.WithSerializable())
+	if err != nil || len(read.Kvs) != 1 || string(read.Kvs[0].Value) != value {
+		t.Errorf("a read of the repaired value: %v, %v", read, err)
 	}
 }
 

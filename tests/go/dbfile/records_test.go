@@ -85,7 +85,6 @@ func TestAnOlderToolRestoresASnapshotOfADowngrade(t *testing.T) {
 	if err := json.Unmarshal(run("snapshot", "status", path, "--write-out=json"), &told); err != nil {
 		t.Fatal(err)
 	}
-	// The alarms refuse reads of keys.
 	status, err := stele.Status(patiently(t), stele.url)
 	if err != nil || told.Revision != status.Header.Revision || told.Version != downgraded {
 		t.Errorf("the tool says %+v, the member %v, %v", told, status, err)

@@ -73,6 +73,9 @@ func TestJoinersThatDoNotFitSayWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.waitForLog(first, "was met, expected")
+	for _, text := range []string{"was met, expected", "needs an empty data directory and the flags of `member add`"} {
+		f.waitForLog(namesake, text)
+	}
 	namesake.Kill()
 	found, err := f.client.Get(t.Context(), "whose")
 	if err != nil || len(found.Kvs) != 0 {

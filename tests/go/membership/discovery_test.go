@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"stele.test/cluster"
 )
 
@@ -102,7 +100,8 @@ func TestADiscoveryServiceMayWantAUser(t *testing.T) {
 	service := begin(t, 1, cluster.EtcdPath())
 	client := service.client
 	steps := []func() error{
-		func() error { _, err := client.Put(t.Context(), registry+"t/_config/size", "1"); return err },
+		func() error { _, err := client.Put(t.Context(), registry+"one/_config/size", "1"); return err },
+		func() error { _, err := client.Put(t.Context(), registry+"two/_config/size", "1"); return err },
 		func() error { _, err := client.UserAdd(t.Context(), "root", "secret"); return err },
 		func() error { _, err := client.UserGrantRole(t.Context(), "root", "root"); return err },
 		func() error { _, err := client.AuthEnable(t.Context()); return err },
@@ -113,17 +112,23 @@ func TestADiscoveryServiceMayWantAUser(t *testing.T) {
 		}
 	}
 	endpoint := service.cluster.Members[0].ClientURL
-	m := discovering(t, service.cluster, endpoint, "t", "--discovery-user=root:secret")
-	if err := m.Restart(t.Context()); err != nil {
+	wrong := discovering(t, service.cluster, endpoint, "one", "--discovery-user=root", "--discovery-password=wrong")
+	if err := wrong.Start(); err != nil {
 		t.Fatal(err)
 	}
-	lone, err := clientv3.New(clientv3.Config{Endpoints: []string{m.ClientURL}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lone.Close()
-	if list, err := lone.MemberList(t.Context()); err != nil || len(list.Members) != 1 {
-		t.Fatalf("%v, %v", list, err)
+	// As etcd's members, it tries again ever more rarely, and until then registers nowhere.
+	service.waitForLog(wrong, "etcdserver: authentication failed, invalid user ID or password")
+	wrong.Kill()
+	for token, flags := range map[string][]string{
+		"one": {"--discovery-user=root:secret"}, "two": {"--discovery-user=root", "--discovery-password=secret"},
+	} {
+		m := discovering(t, service.cluster, endpoint, token, flags...)
+		if err := m.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if list, err := service.connect(m).MemberList(t.Context()); err != nil || len(list.Members) != 1 {
+			t.Fatalf("%v: %v, %v", flags, list, err)
+		}
 	}
 }
 

@@ -112,6 +112,16 @@ func TestAPeerIsTrustedOnlyWithACertificateForItsAddress(t *testing.T) {
 	for _, text := range []string{"rejected connection on peer endpoint", "x509: certificate is valid for 127.0.0.77, not 127.0.0.1"} {
 		awaitLogged(t, c.Members[0], text)
 	}
+	// Of the same authority, for the address that it comes from, but for no host of a member.
+	named := cluster.ForTest(t, cluster.Config{
+		Binary: *bin, Args: append(a.peerFlags("member"), "--peer-cert-allowed-hostname=member.example"), SecurePeers: true,
+	})
+	for host, isServed := range map[string]bool{"member.example": true, "other.example": false} {
+		dialler := subject{name: "member", file: "dialler", hosts: append([]string{host}, hosts...), serial: 9}
+		if err := handshake(named.Members[0].PeerURL, a.client(a.issue(dialler))); (err == nil) != isServed {
+			t.Errorf("--peer-cert-allowed-hostname=member.example, a certificate for %s: %v", host, err)
+		}
+	}
 	// etcd's flag for members behind an address translation.
 	skipping := cluster.ForTest(t, cluster.Config{
 		Binary: *bin, Args: append(a.peerFlags("member"), "--peer-skip-client-san-verification"), SecurePeers: true,

@@ -115,9 +115,9 @@ pub(super) fn alerts() -> Outcome {
 }
 
 /// Runs what takes minutes beside the tests of [`run`]: copies over a slow line and from a source that outruns them,
-/// and etcdctl's checks of performance.
+/// etcdctl's checks of performance, and the first round of the scrub.
 pub(super) fn slow() -> Outcome {
-    if !command::has_go("copies over a slow line, and checks of performance")? {
+    if !command::has_go("copies over a slow line, checks of performance, and the scrub")? {
         return Ok(());
     }
     let stele = binaries::build_for_tests()?;
@@ -126,6 +126,7 @@ pub(super) fn slow() -> Outcome {
         ("./follow", "SlowLine|KubernetesSwitches", "-long"),
         ("./ctl", "CheckEnds", "-slow"),
         ("./etcdctl", ".", "-slow"),
+        ("./corruption", "Scrub", "-slow"),
     ] {
         let mut go = go_tests(package, pattern)?;
         go.args(["-timeout", "30m", flag]);

@@ -142,7 +142,7 @@ pub(super) const LONG_STEPS: &[Step] = &[
     Step {
         name: "slow",
         proves: "a cluster is copied over a slow line, and from one that outruns the copy; `check perf` and `check \
-                 datascale` end as etcdctl's",
+                 datascale` end as etcdctl's; the scrub repairs what no client reads",
         run: processes::slow,
         builds: nothing,
         remedy: "run the package that failed alone, in tests/go: tests/README.md has its command",

@@ -141,9 +141,11 @@ impl TlsListener {
         }
         let key = format!("{} {rejection}", remote.map(|remote| remote.ip().to_string()).unwrap_or_default());
         let Some(count) = self.failures.lock().due(&key, Instant::now()) else { return };
-        let names = dialler.certificate.clone().unwrap_or_default();
-        let ips = format!("{:?}", names.ip_addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>());
-        let dns = format!("{:?}", names.dns_names);
+        // As in etcd the line has no such fields if there was no certificate, or none that could be read.
+        let names = dialler.certificate.as_ref();
+        let ips = names.map(|names| names.ip_addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>());
+        let ips = ips.map(|ips| format!("{ips:?}"));
+        let dns = names.map(|names| format!("{:?}", names.dns_names));
         macro_rules! warn {
             ($message:literal) => {
                 tracing::warn!(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::crypto::ring;
+use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -17,10 +17,10 @@ use transport::{PEER_ALPN, PeerTls, PeersConfig, Refusal, RefusalReason, SendOut
 use crate::cluster::{Member, begin, identity, introduce};
 
 /// A certificate authority.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// What a member shows and whom it trusts.
-struct Credentials {
+pub(crate) struct Credentials {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
 }
@@ -35,7 +35,7 @@ impl PeerTls for Fixed {
 }
 
 impl Authority {
-    fn new() -> Authority {
+    pub(crate) fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
@@ -49,19 +49,24 @@ impl Authority {
     }
 
     /// Mutual TLS with a certificate for `name`.
-    fn credentials(&self, name: &str) -> Credentials {
+    pub(crate) fn credentials(&self, name: &str) -> Credentials {
+        self.credentials_by(name, ring::default_provider())
+    }
+
+    /// The same, with other ciphers for what is dialled.
+    pub(crate) fn credentials_by(&self, name: &str, dialler: CryptoProvider) -> Credentials {
         let mut roots = RootCertStore::empty();
         roots.add(self.0.der().clone()).unwrap();
         let (roots, provider) = (Arc::new(roots), Arc::new(ring::default_provider()));
         let (chain, key) = self.issue(name);
         let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone()).build();
-        let mut server = ServerConfig::builder_with_provider(provider.clone())
+        let mut server = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_client_cert_verifier(verifier.unwrap())
             .with_single_cert(chain.clone(), key.clone_key())
             .unwrap();
-        let mut client = ClientConfig::builder_with_provider(provider)
+        let mut client = ClientConfig::builder_with_provider(Arc::new(dialler))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots)
@@ -73,11 +78,11 @@ impl Authority {
     }
 }
 
-fn config(id: u64, credentials: &Credentials) -> PeersConfig {
+pub(crate) fn config(id: u64, credentials: &Credentials) -> PeersConfig {
     PeersConfig { tls: Some(Arc::new(Fixed(credentials.client.clone()))), ..PeersConfig::new(identity(id)) }
 }
 
-fn start(config: PeersConfig, credentials: &Credentials) -> Member {
+pub(crate) fn start(config: PeersConfig, credentials: &Credentials) -> Member {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     Member::accepting(config, listener, Some(credentials.server.clone()))
 }

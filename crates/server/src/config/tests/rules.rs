@@ -190,3 +190,12 @@ fn a_backup_has_intervals_that_fit() {
         assert!(code == 1 && message.contains(why), "{flags}: {message}");
     }
 }
+
+#[test]
+fn hashes_of_compactions_are_compared_only_with_the_gate() {
+    let at_compaction = |flags: &str| run(&format!("stele {flags}")).corruption_checks.at_compaction;
+    assert_eq!(at_compaction("--compact-hash-check-time=1s"), None);
+    assert_eq!(at_compaction("--compact-hash-check-time=1s --feature-gates=CompactHashCheck=false"), None);
+    let second = Some(Duration::from_secs(1));
+    assert_eq!(at_compaction("--compact-hash-check-time=1s --feature-gates=CompactHashCheck=true"), second);
+}
