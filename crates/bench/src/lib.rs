@@ -62,6 +62,10 @@ pub fn run(own_name: bool, words: Vec<OsString>) -> u8 {
             say(&::cli::Streams::standard().page(&page));
             return 0;
         }
+        Err(NoRun::Refused { text, code }) => {
+            complain(&::cli::Streams::standard().error_page(&text));
+            return code;
+        }
         Err(NoRun::Wrong(text)) => {
             let name = if own_name { "stele bench" } else { "benchmark" };
             complain(&format!("Error: {text}. Run '{name} --help' for usage."));

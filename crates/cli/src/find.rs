@@ -3,7 +3,7 @@
 //! The words that are not flags, nor values of flags, walk down the table: `--endpoints a:1 mem list -w json` is
 //! `member list`. A flag that is not known here may take a value, so the word after it is skipped, as cobra does.
 
-use crate::table::{Arg, Command, Flag, Kind, Program};
+use crate::table::{Arg, Command, Flag, Kind, PageLayout, Program};
 
 /// A command with those above it, and the line without the words that led to it.
 pub struct Found {
@@ -82,12 +82,16 @@ fn takes_next(program: Program, path: &[&'static Command], word: &[u8]) -> bool 
         return false;
     }
     let word = String::from_utf8_lossy(word);
+    // Only etcdctl knows its flag for help while it looks for the command.
+    if matches!(&*word, "--help" | "-h") {
+        return program.layout != PageLayout::Split;
+    }
     let known = |matches: &dyn Fn(&Flag) -> bool| flags_of(program, path).find(|flag| matches(flag));
     if let Some(name) = word.strip_prefix("--") {
-        return name != "help" && known(&|flag| flag.name == name).is_none_or(|flag| flag.kind != Kind::Bool);
+        return known(&|flag| flag.name == name).is_none_or(|flag| flag.kind != Kind::Bool);
     }
     match word.strip_prefix('-') {
-        Some(short) if short.len() == 1 && short != "h" => {
+        Some(short) if short.len() == 1 => {
             known(&|flag| flag.short == short.chars().next()).is_none_or(|flag| flag.kind != Kind::Bool)
         }
         _ => false,
@@ -101,7 +105,7 @@ pub fn child_called(program: Program, command: &'static Command, word: &[u8]) ->
         if child.name().as_bytes() == word {
             return Some(child);
         }
-        if !child.own && child.name().as_bytes().starts_with(word) {
+        if program.layout != PageLayout::Whole && !child.own && child.name().as_bytes().starts_with(word) {
             begin.push(child);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::find::words;
 use crate::parse::HELP;
-use crate::table::{Command, Flag, Group, Kind, Program};
+use crate::table::{Arg, Command, Flag, Group, Kind, PageLayout, Program};
 
 /// The last line of each page.
 const OPTIONS_HINT: &str = "options\" for a list of global command-line options (applies to all commands).\n";
@@ -12,7 +12,7 @@ const MIN_NAME_WIDTH: usize = 11;
 
 /// The page of a command: `--help`.
 pub fn page(program: Program, path: &[&'static Command]) -> String {
-    if program.is_terse {
+    if program.layout == PageLayout::Terse {
         return usage(program, path);
     }
     let command = path.last().copied().unwrap_or(program.root);
@@ -23,7 +23,9 @@ pub fn page(program: Program, path: &[&'static Command]) -> String {
         page.push_str("\n\n");
     }
     page.push_str(&usage(program, path));
-    page.push_str(&format!("Use \"{} {OPTIONS_HINT}", program.original));
+    if program.layout == PageLayout::Split {
+        page.push_str(&format!("Use \"{} {OPTIONS_HINT}", program.original));
+    }
     program.named(page)
 }
 
@@ -35,8 +37,8 @@ pub fn usage(program: Program, path: &[&'static Command]) -> String {
     if command.runs() {
         page.push_str(name.strip_suffix(command.name()).unwrap_or(&name));
         page.push_str(command.usage);
-        // etcd's programs show this command's line without the word.
-        if command.name() != "completion" {
+        // etcd's programs show the lines of these commands without the word.
+        if !["completion", "bash"].contains(&command.name()) {
             page.push_str(" [flags]");
         }
     } else {
@@ -51,7 +53,7 @@ pub fn usage(program: Program, path: &[&'static Command]) -> String {
         children(program, command, &mut page);
     }
     // etcdctl has too many global flags to show them everywhere.
-    let hides_global = usize::from(!program.is_terse);
+    let hides_global = usize::from(program.layout == PageLayout::Split);
     let shows_own = path.len() > hides_global;
     let own: Vec<&Flag> =
         program.flags(command).chain(if shows_own { command.shared_flags } else { &[] }).collect();
@@ -82,6 +84,16 @@ pub fn options(program: Program) -> String {
     let flags: Vec<&Flag> = program.root.shared_flags.iter().collect();
     let lines = flag_lines(&flags, None);
     program.named(format!("The following options can be passed to any command:\n\n{lines}"))
+}
+
+/// What `help` says of words that are no command. cobra gives a program its flag `--help` only when it runs a command
+/// itself, so this page is without it.
+pub fn unknown_topic(program: Program, words: &[Arg]) -> String {
+    let words: Vec<String> =
+        words.iter().map(|word| format!("`{}`", String::from_utf8_lossy(word))).collect();
+    let usage = usage(program, &[program.root]);
+    let lines = usage.split_inclusive('\n').filter(|line| !line.starts_with("  -h, --help "));
+    format!("Unknown help topic [{}]\n{}", words.join(" "), lines.collect::<String>())
 }
 
 /// The commands below one, in groups if they have any.
@@ -121,6 +133,7 @@ fn left(flag: &Flag) -> String {
         Kind::Bool => "",
         Kind::Int => " int",
         Kind::Uint => " uint",
+        Kind::Float => " float",
         Kind::Text => " string",
         Kind::List => " strings",
         Kind::Duration => " duration",

@@ -34,7 +34,9 @@ pub mod values;
 
 pub use progress::BarKind;
 pub use streams::Streams;
-pub use table::{Arg, BLANK, Command, Flag, Group, Kind, Program, int, switch, switch_on, text as text_flag};
+pub use table::{
+    Arg, BLANK, Command, Flag, Group, Kind, PageLayout, Program, int, switch, switch_on, text as text_flag,
+};
 
 /// Exit codes of etcd's programs.
 pub mod code {

@@ -12,6 +12,8 @@ pub enum Kind {
     Int,
     /// A number of 64 bits without a sign.
     Uint,
+    /// A number with a fraction.
+    Float,
     /// Any text.
     Text,
     /// Texts with commas between them; a flag that is repeated adds to them.
@@ -121,8 +123,19 @@ pub struct Program {
     pub original: &'static str,
     /// The table of its commands.
     pub root: &'static Command,
-    /// Whether pages are etcdutl's: the flags of all commands stand on each, and what a command is for on none.
-    pub is_terse: bool,
+    /// How its pages look.
+    pub layout: PageLayout,
+}
+
+/// How the pages of one of etcd's programs look, and what else differs between them.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum PageLayout {
+    /// etcdctl: the flags of all commands stand on a page of their own.
+    Split,
+    /// etcdutl: the flags of all commands stand on each page, and what a command is for on none.
+    Terse,
+    /// benchmark: all stands on each page. A command is called by its whole name.
+    Whole,
 }
 
 impl Program {

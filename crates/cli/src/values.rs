@@ -17,6 +17,10 @@ pub fn check(kind: Kind, value: &str) -> Result<(), String> {
         }),
         Kind::Int => parse_int(value, 0).map(drop),
         Kind::Uint => parse_uint(value, 0).map(drop),
+        Kind::Float => value
+            .parse::<f64>()
+            .map(drop)
+            .map_err(|_| format!("strconv.ParseFloat: parsing {}: invalid syntax", quoted(value.as_bytes()))),
         Kind::Duration => parse_duration(value).map(drop),
         Kind::Text | Kind::List => Ok(()),
     }

@@ -113,11 +113,8 @@ fn show_help(shell: &mut Shell) -> Outcome {
             show_page(shell, &help::page(program, &found.path))
         }
         _ => {
-            let topic: Vec<_> =
-                shell.args.iter().map(|arg| format!("`{}`", String::from_utf8_lossy(arg))).collect();
-            shell.complain(format!("Unknown help topic [{}]", topic.join(" ")));
-            let usage = help::usage(program, &[&commands::ROOT]);
-            shell.complain(shell.streams.error_page(&usage).trim_end_matches('\n'));
+            let text = help::unknown_topic(program, &shell.args);
+            shell.complain(shell.streams.error_page(&text).trim_end_matches('\n'));
             Ok(())
         }
     }

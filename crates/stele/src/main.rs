@@ -47,7 +47,7 @@ fn main() -> ExitCode {
             // third of what a member with a million small keys holds. Where the kernel does not know the setting, it
             // changes nothing.
             let _ = rustix::thread::disable_transparent_huge_pages(true);
-            server::main()
+            server::main(|text| ctl::Streams::standard().page(text))
         }
         EntryPoint::Ctl { own_name, line } => {
             let line = line.into_iter().map(OsString::into_vec).collect();

@@ -1,10 +1,10 @@
 //! The table of commands: names, flags and texts of etcdutl 3.7.3, and the commands of our own.
 
-use cli::{BLANK, Command, Flag, Kind, Program, int, switch, text_flag as text};
+use cli::{BLANK, Command, Flag, Kind, PageLayout, Program, int, switch, text_flag as text};
 
 /// `etcdutl`: exactly etcdutl's commands.
 pub(crate) const ETCDUTL: Program =
-    Program { name: "etcdutl", original: "etcdutl", root: &ROOT, is_terse: true };
+    Program { name: "etcdutl", original: "etcdutl", root: &ROOT, layout: PageLayout::Terse };
 
 /// `stele utl`: those, and ours.
 pub(crate) const STELE_UTL: Program = Program { name: "stele utl", ..ETCDUTL };

@@ -28,7 +28,7 @@ mod part_file;
 use std::io::Write;
 
 use cli::find::{Found, find, words};
-use cli::{Arg, Streams, code, complete, help, parse, scripts};
+use cli::{Streams, code, complete, help, parse, scripts};
 
 use commands::{ETCDUTL, STELE_UTL};
 use line::{CommandEnd, CommandLine, Refusal};
@@ -129,10 +129,8 @@ impl CommandLine {
                 self.print_page(&help::page(program, &found.path))
             }
             _ => {
-                let topic: Vec<String> = self.args.iter().map(shown_topic).collect();
-                self.complain(&format!("Unknown help topic [{}]", topic.join(" ")));
-                let usage = help::usage(program, &[program.root]);
-                self.complain(self.streams.error_page(&usage).trim_end_matches('\n'));
+                let text = help::unknown_topic(program, &self.args);
+                self.complain(self.streams.error_page(&text).trim_end_matches('\n'));
                 Ok(())
             }
         }
@@ -175,10 +173,6 @@ impl CommandLine {
             _ => Ok(()),
         }
     }
-}
-
-fn shown_topic(word: &Arg) -> String {
-    format!("`{}`", String::from_utf8_lossy(word))
 }
 
 #[cfg(test)]

@@ -2,11 +2,13 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/authpb"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -74,4 +76,33 @@ func TestAFloodOfPasswordsDelaysItsOwnSourceAlone(t *testing.T) {
 	}
 	// What has a token does not wait at all, and nor does what a password was remembered for.
 	s.run(put("root", "a"), login("root", "r"))
+}
+
+// TestLimitsOfAClientCountByUser has two users on one connection: what one takes is not the other's.
+func TestLimitsOfAClientCountByUser(t *testing.T) {
+	const rate = 50
+	s := start(t, *bin, 1, fmt.Sprintf("--client-max-request-rate=%d", rate))[0]
+	s.run(userAdd("", "root", "r"), roleAdd("", "root"), grant("", "root", "root"), roleAdd("", "reader"))
+	s.run(permit("", "reader", authpb.READ, "key", ""))
+	for _, name := range []string{"ann", "bob"} {
+		s.run(userAdd("", name, name), grant("", name, "reader"))
+	}
+	s.run(enable(""), login("ann", "ann"), login("bob", "bob"))
+	ask := func(user string) error {
+		_, err := s.kv().Range(s.as(user), &pb.RangeRequest{Key: []byte("key")})
+		return err
+	}
+	var err error
+	for calls := 0; err == nil; calls++ {
+		if calls > 100*rate {
+			t.Fatal("ann was not refused")
+		}
+		err = ask("ann")
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("ann: %v", err)
+	}
+	if err := ask("bob"); err != nil {
+		t.Errorf("bob, who has taken nothing: %v", err)
+	}
 }

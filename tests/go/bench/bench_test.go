@@ -54,23 +54,28 @@ var (
 // run runs a line against the endpoints.
 func run(t *testing.T, path, endpoints, line string) (result, string) {
 	t.Helper()
+	out, errs, code := output(t, path, append([]string{"--endpoints=" + endpoints}, strings.Fields(line)...))
+	return result{bar.ReplaceAllString(number.ReplaceAllString(out, "N"), ""), code}, errs
+}
+
+// output runs a line, and returns what it prints and its exit code.
+func output(t *testing.T, path string, args []string) (out, errs string, code int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, path, append([]string{"--endpoints=" + endpoints}, strings.Fields(line)...)...)
+	var outBytes, errBytes bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = t.TempDir()
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	r := result{}
+	cmd.Stdout, cmd.Stderr = &outBytes, &errBytes
 	var exit *exec.ExitError
 	if err := cmd.Run(); ctx.Err() != nil {
-		t.Fatalf("%s %s did not end", path, line)
+		t.Fatalf("%s %s did not end", path, args)
 	} else if errors.As(err, &exit) {
-		r.code = exit.ExitCode()
+		code = exit.ExitCode()
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	r.layout = bar.ReplaceAllString(number.ReplaceAllString(out.String(), "N"), "")
-	return r, errs.String()
+	return outBytes.String(), errBytes.String(), code
 }
 
 func compare(t *testing.T, endpoints string, lines []string) {
@@ -108,23 +113,6 @@ func TestTheReportsAreAlike(t *testing.T) {
 		"lease-keepalive --total=1000 --clients=20",
 		"watch-latency --put-total=100 --put-rate=1000 --streams=2 --watch-per-stream=3 --prevkv",
 	})
-}
-
-// TestTheErrorsAreAlike gives lines that no load is made for.
-func TestTheErrorsAreAlike(t *testing.T) {
-	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})
-	compare(t, addresses(c), []string{
-		"range", "put --nonsense", "put --total=x", "nonsense", "range foo bar baz",
-	})
-	// Differences that docs/operating/bench.md names: benchmark's exit code, and ours.
-	reference, tested := generators(t)
-	for line, codes := range map[string][2]int{"range a --consistency=x": {1, 255}} {
-		want, _ := run(t, reference, addresses(c), line)
-		got, errs := run(t, tested, addresses(c), line)
-		if [2]int{want.code, got.code} != codes {
-			t.Errorf("%s: exit codes %d and %d instead of %v\n%s", line, want.code, got.code, codes, errs)
-		}
-	}
 }
 
 // TestUsersAndLeadersAreKnown makes load as a user, and against the leader alone.

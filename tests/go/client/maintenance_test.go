@@ -1,11 +1,13 @@
 package client_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	health "google.golang.org/grpc/health/grpc_health_v1"
 
 	"stele.test/cluster"
 )
@@ -68,5 +70,50 @@ func TestTheStatusOfASizeAndAVersion(t *testing.T) {
 	put(t, client, "k", string(make([]byte, 1<<20)))
 	if after := check(); after.DbSizeInUse < before.DbSizeInUse+1<<20 {
 		t.Errorf("a megabyte more: %d, then %d bytes are in use", before.DbSizeInUse, after.DbSizeInUse)
+	}
+}
+
+// TestAMemberServesWhileItDefragments starts a member with the gate by which etcd's stops to serve meanwhile: its health is
+// asked for all the time, and followed.
+func TestAMemberServesWhileItDefragments(t *testing.T) {
+	c := start(t, 1, "--feature-gates=StopGRPCServiceOnDefrag=true")
+	client := connect(t, c.Endpoints()...)
+	for n := range 100 {
+		put(t, client, fmt.Sprint("k", n%10), string(make([]byte, 10_000)))
+	}
+	probe := health.NewHealthClient(client.ActiveConnection())
+	ctx := patiently(t)
+	states := must[health.Health_WatchClient](t)(probe.Watch(ctx, &health.HealthCheckRequest{}))
+	if first := must[*health.HealthCheckResponse](t)(states.Recv()); first.Status != health.HealthCheckResponse_SERVING {
+		t.Fatalf("before: %v", first.Status)
+	}
+	changed := make(chan health.HealthCheckResponse_ServingStatus, 1)
+	go func() {
+		// It ends without a change when the test does.
+		if next, err := states.Recv(); err == nil {
+			changed <- next.Status
+		}
+	}()
+	defragmented := make(chan error, 1)
+	go func() {
+		_, err := client.Defragment(ctx, c.Members[0].ClientURL)
+		defragmented <- err
+	}()
+	for isDone := false; !isDone; {
+		select {
+		case err := <-defragmented:
+			if isDone = true; err != nil {
+				t.Fatal(err)
+			}
+		default:
+		}
+		if answer := must[*health.HealthCheckResponse](t)(probe.Check(ctx, &health.HealthCheckRequest{})); answer.Status != health.HealthCheckResponse_SERVING {
+			t.Errorf("meanwhile: %v", answer.Status)
+		}
+	}
+	select {
+	case next := <-changed:
+		t.Errorf("a caller that follows the state has heard %v", next)
+	default:
 	}
 }

@@ -2,133 +2,51 @@ package ctl
 
 import (
 	"flag"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
-	"stele.test/manual"
+	"stele.test/contract"
 )
 
-// contract lists etcdctl's commands, then its options, each with its command, as etcdctl's help pages do.
-const contractFile = "testdata/contract.txt"
-
-// contract is what etcdctl offers.
-type contract struct {
-	commands []string
-	// options are pairs of a command, or of a group of them, and an option.
-	options [][2]string
-}
-
-func readContract() (contract, error) {
-	text, err := os.ReadFile(contractFile)
-	if err != nil {
-		return contract{}, err
-	}
-	var c contract
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSpace(line)
-		command, option, isOption := strings.Cut(line, "\t")
-		switch {
-		case line == "" || strings.HasPrefix(line, "#"):
-		case isOption:
-			c.options = append(c.options, [2]string{command, option})
-		default:
-			c.commands = append(c.commands, line)
-		}
-	}
-	return c, nil
-}
-
-// compared are the lines that etcdctl ran in this process.
-var compared struct {
-	sync.Mutex
-	lines [][]string
-}
+// offered is what etcdctl offers.
+var offered = sync.OnceValues(func() (*contract.Contract, error) {
+	short := map[string]string{"-w": "--write-out", "-l": "--listen", "-i": "--interactive", "-d": "--discovery-srv"}
+	return contract.Read("testdata/contract.txt", short)
+})
 
 // note remembers a line that etcdctl runs, as this program does.
 func note(args []string) {
-	compared.Lock()
-	defer compared.Unlock()
-	compared.lines = append(compared.lines, slices.Clone(args))
+	if c, err := offered(); err == nil {
+		c.Note(args)
+	}
 }
 
-// short are the options that have a letter.
-var short = map[string]string{"-w": "--write-out", "-l": "--listen", "-i": "--interactive", "-d": "--discovery-srv"}
-
-// names is whether a line has all words of a command, in their order, and an option unless that is empty.
-func names(line []string, command, option string) bool {
-	for _, word := range strings.Fields(command) {
-		at := slices.Index(line, word)
-		if at < 0 {
-			return false
-		}
-		line = slices.Concat(line[:at], line[at+1:])
-	}
-	return option == "" || slices.ContainsFunc(line, func(word string) bool {
-		word, _, _ = strings.Cut(word, "=")
-		return word == option || short[word] == option
-	})
-}
-
-// missing are commands and options of the contract that no line names. A page of help names none.
-func (c contract) missing(lines [][]string) (missing []string) {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(line []string) bool { return slices.Contains(line, "--help") })
-	are := func(command, option string) bool {
-		return slices.ContainsFunc(lines, func(line []string) bool { return names(line, command, option) })
-	}
-	for _, command := range c.commands {
-		if !are(command, "") {
-			missing = append(missing, command)
-		}
-	}
-	for _, pair := range c.options {
-		// Every line is run with it.
-		if pair[1] == "--endpoints" {
-			continue
-		}
-		if command := strings.TrimPrefix(pair[0], "(global)"); !are(command, pair[1]) {
-			missing = append(missing, strings.TrimSpace(command+" "+pair[1]))
-		}
-	}
-	return missing
-}
-
-// TestMain runs the tests, and fails if they were all run and a command or an option was in no line of them. That is
-// printed beside a test that failed, too: its repetition runs it alone, and would hide it.
+// TestMain runs the tests, and fails if they were all run and a command or an option of etcdctl was in no line of them.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	code := m.Run()
-	if !manual.RunsAll() || len(compared.lines) == 0 {
-		os.Exit(code)
-	}
-	c, err := readContract()
+	c, err := offered()
 	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		panic(err)
 	}
-	if missing := c.missing(compared.lines); len(missing) > 0 {
-		fmt.Printf("no test runs these through etcdctl and this program:\n%s\n", strings.Join(missing, "\n"))
-		os.Exit(1)
-	}
-	os.Exit(code)
+	os.Exit(c.RunAll(m, (*testing.M).Run))
 }
 
 func TestTheContractIsReadAndMissingOptionsAreFound(t *testing.T) {
-	c, err := readContract()
-	if err != nil || len(c.commands) < 50 || len(c.options) < 80 {
-		t.Fatalf("%d commands and %d options: %v", len(c.commands), len(c.options), err)
+	c, err := offered()
+	if err != nil || len(c.Commands) < 50 || len(c.Options) < 80 {
+		t.Fatalf("%d commands and %d options: %v", len(c.Commands), len(c.Options), err)
 	}
-	some := contract{commands: []string{"get", "lease grant"}, options: [][2]string{{"(global)", "--write-out"}, {"get", "--rev"}}}
+	some := contract.Contract{Commands: []string{"get", "lease grant"}, Options: [][2]string{{"(global)", "--write-out"}, {"get", "--rev"}}, Short: c.Short}
 	for want, lines := range map[string][][]string{
 		"get lease grant --write-out get --rev": {},
 		"lease grant get --rev":                 {{"get", "a", "-w", "json"}, {"put", "--rev", "1"}, {"lease", "list"}},
 		"":                                      {{"get", "a", "-w", "json"}, {"get", "--rev=1"}, {"lease", "grant"}},
 		"lease grant":                           {{"--write-out=json", "get", "--rev=1"}, {"lease", "grant", "--help"}},
 	} {
-		if got := strings.Join(some.missing(lines), " "); got != want {
+		if got := strings.Join(some.Missing(lines), " "); got != want {
 			t.Errorf("%q misses %q instead of %q", lines, got, want)
 		}
 	}

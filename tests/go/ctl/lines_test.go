@@ -41,12 +41,12 @@ func split(lines string) []line {
 // pages are the help pages of all commands and groups of them, and lines that no server is asked for.
 func pages(t *testing.T) []line {
 	t.Helper()
-	c, err := readContract()
+	c, err := offered()
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := append([]string{"", "help"}, c.commands...)
-	for _, command := range c.commands {
+	commands := append([]string{"", "help"}, c.Commands...)
+	for _, command := range c.Commands {
 		if group, _, has := strings.Cut(command, " "); has {
 			commands = append(commands, group)
 		}

@@ -160,6 +160,33 @@ func TestATerminalShowsMoreAndAllFits(t *testing.T) {
 	}
 }
 
+// TestPagesOfAllProgramsFitATerminal asks each program for its pages in a terminal, and without one: scripts get lines as
+// they are.
+func TestPagesOfAllProgramsFitATerminal(t *testing.T) {
+	t.Parallel()
+	for _, page := range []struct{ name, line, want string }{
+		{"stele", "--help", "--initial-cluster-token"},
+		{"stele", "server --help", "--initial-cluster-token"},
+		{"etcd", "--help", "--initial-cluster-token"},
+		{"stele", "utl --help", "--write-out"},
+		{"stele", "utl snapshot restore --help", "--initial-cluster-token"},
+		{"etcdutl", "migrate --help", "--target-version"},
+		{"stele", "bench put --help", "--compact-index-delta"},
+		{"benchmark", "put --help", "--compact-index-delta"},
+		{"benchmark", "put --nonsense", "--compact-index-delta"},
+	} {
+		p := &program{path: named(t, page.name)}
+		text := inTerminal(t, p, 80, strings.Fields(page.line)...).end(t)
+		if line := tooLong(text, 80); line != "" || !strings.Contains(text, page.want) {
+			t.Errorf("%s %s has a line of more than 80 columns, or no %s: %q", page.name, page.line, page.want, line)
+		}
+		r := p.run(t, l(page.line))
+		if strings.Contains(r.out+r.errors, "\x1b") || tooLong(r.out+r.errors, 80) == "" {
+			t.Errorf("%s %s without a terminal: %s", page.name, page.line, r.out+r.errors)
+		}
+	}
+}
+
 // TestAPasswordIsAskedForAndNotShown adds a user in a terminal.
 func TestAPasswordIsAskedForAndNotShown(t *testing.T) {
 	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath()})

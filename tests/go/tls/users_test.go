@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"stele.test/cluster"
 )
@@ -84,5 +87,38 @@ func TestTheCertificateOfNoUserHasTheAnswersOfEtcd(t *testing.T) {
 	}
 	if answers[0] != answers[1] {
 		t.Errorf("etcd:\n%sStele:\n%s", answers[0], answers[1])
+	}
+}
+
+// TestLimitsCountByTheNameOfACertificate has two clients on one address, without users: what one takes is not the other's.
+func TestLimitsCountByTheNameOfACertificate(t *testing.T) {
+	t.Parallel()
+	const rate = 20
+	a := newAuthority(t, "ours")
+	a.issue(subject{name: "server", hosts: hosts, serial: 2})
+	ready := a.issue(subject{name: "ready", serial: 3})
+	args := append(a.clientFlags("server"), fmt.Sprintf("--client-max-request-rate=%d", rate))
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Args: args, TLS: a.client(ready)})
+	kv := func(name string, serial int64) pb.KVClient {
+		client := connect(t, a.client(a.issue(subject{name: name, serial: serial})), c.Members[0].ClientURL)
+		return pb.NewKVClient(client.ActiveConnection())
+	}
+	alice, bob := kv("alice", 4), kv("bob", 5)
+	ask := func(client pb.KVClient) error {
+		_, err := client.Range(t.Context(), &pb.RangeRequest{Key: []byte("key")})
+		return err
+	}
+	var err error
+	for calls := 0; err == nil; calls++ {
+		if calls > 100*rate {
+			t.Fatal("alice was not refused")
+		}
+		err = ask(alice)
+	}
+	if status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("alice: %v", err)
+	}
+	if err := ask(bob); err != nil {
+		t.Errorf("bob, who has taken nothing: %v", err)
 	}
 }

@@ -12,18 +12,29 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"stele.test/cluster"
+	"stele.test/contract"
 	"stele.test/manual"
 )
 
 // page is docs/operating/migrate.md, all of whose commands the tests of this package run.
 var page = sync.OnceValues(func() (*manual.Page, error) { return manual.Open("migrate.md") })
 
+// offered is what etcdutl offers.
+var offered = sync.OnceValues(func() (*contract.Contract, error) {
+	return contract.Read("testdata/contract.txt", map[string]string{"-w": "--write-out"})
+})
+
+// TestMain runs the tests; together they must run each command of the page, and each command and option of etcdutl.
 func TestMain(m *testing.M) {
 	p, err := page()
 	if err != nil {
 		panic(err)
 	}
-	os.Exit(p.RunAll(m))
+	c, err := offered()
+	if err != nil {
+		panic(err)
+	}
+	os.Exit(c.RunAll(m, p.RunAll))
 }
 
 // guide runs the procedures of the page in a directory of its own.

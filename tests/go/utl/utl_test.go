@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -69,9 +70,18 @@ type result struct {
 
 func run(t *testing.T, path string, args ...string) result {
 	t.Helper()
+	return runAs(t, nil, path, args...)
+}
+
+// runAs runs a program in a process with these attributes.
+func runAs(t *testing.T, process *syscall.SysProcAttr, path string, args ...string) result {
+	t.Helper()
+	if c, err := offered(); err == nil && path == cluster.EtcdTool("etcdutl") {
+		c.Note(args)
+	}
 	var out, errs bytes.Buffer
 	cmd := exec.CommandContext(patiently(t), path, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &out, &errs, process
 	r := result{}
 	var exit *exec.ExitError
 	if err := cmd.Run(); errors.As(err, &exit) {
@@ -285,6 +295,7 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 	stop(source.Members[0])
 
 	t.Run("forms", func(t *testing.T) { sameForms(t, copied(t, snapshot)) })
+	t.Run("bad input", func(t *testing.T) { badInput(t, snapshot) })
 	t.Run("damage", func(t *testing.T) { damagedSnapshots(t, snapshot) })
 	t.Run("actions", func(t *testing.T) { sameActions(t, snapshot, etcdDir) })
 	t.Run("rewrite", func(t *testing.T) { rewritten(t, etcdDir) })
@@ -406,7 +417,7 @@ func damagedSnapshots(t *testing.T, snapshot string) {
 func TestItPrintsWhatEtcdutlPrints(t *testing.T) {
 	tool := ours(t)
 	for _, text := range []string{
-		"", "--help", "help", "help snapshot", "snapshot", "snapshot --help", "snapshot restore --help", "snapshot status --help",
+		"", "--help", "help", "help snapshot", "help frob", "-h version", "--help snapshot status", "snapshot", "snapshot --help", "snapshot restore --help", "snapshot status --help",
 		"snapshot frob", "hashkv", "hashkv --help", "hashkv a b", "hashkv --frob", "hashkv --rev=x f", "defrag", "defrag --help",
 		"migrate", "migrate --help", "migrate --data-dir=x --target-version=3", "migrate --data-dir=x --target-version=3.4",
 		"completion", "completion --help", "completion frob", "version", "version --help", "frob", "snapshot status",

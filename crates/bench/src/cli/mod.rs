@@ -2,15 +2,20 @@
 //!
 //! clap reads it. Where that reads a line otherwise than cobra does, or says otherwise what is wrong, this module makes
 //! up for it: switches take `=true` and `=false`, times are written as Go writes them, and what is wrong is said in one
-//! line. Called as `benchmark`, what that program does not have is refused as unknown.
+//! line. Called as `benchmark`, the line is first read as that program reads it: its pages and errors are those of
+//! cobra, and what it does not have is unknown.
 //!
 //! | file | holds |
 //! |---|---|
+//! | `benchmark.rs` | the table of `benchmark`: its names and the texts of its pages |
+//! | `cobra.rs` | a line of `benchmark`: pages and errors |
 //! | `effect.rs` | refuses what has no effect |
 //! | `etcd.rs` | the commands of `benchmark` |
 //! | `own.rs` | the commands and options that it does not have |
 //! | `values.rs` | values: times, sizes |
 
+mod benchmark;
+mod cobra;
 mod effect;
 pub(crate) mod etcd;
 pub(crate) mod own;
@@ -21,7 +26,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use values::duration;
 
@@ -173,6 +178,8 @@ pub(crate) enum NoRun {
     Page(String),
     /// What is wrong, in one line.
     Wrong(String),
+    /// What `benchmark` says of a line on standard error, with its exit code.
+    Refused { text: String, code: u8 },
 }
 
 /// The commands under the name that was called.
@@ -225,25 +232,13 @@ fn own_options() -> Vec<String> {
 /// # Errors
 /// A page that was asked for, or what is wrong.
 pub(crate) fn read(own_name: bool, words: Vec<OsString>) -> Result<Line, NoRun> {
-    let program = OsString::from(if own_name { "stele bench" } else { "benchmark" });
+    let (program, words) =
+        if own_name { ("stele bench", words) } else { ("benchmark", cobra::read(&words)?) };
     let matches = definition(own_name)
-        .try_get_matches_from([vec![program], words].concat())
+        .try_get_matches_from([vec![program.into()], words].concat())
         .map_err(|error| one_line(&error))?;
-    if !own_name {
-        refuse_own(&matches)?;
-    }
     effect::refuse_without_effect(&matches).map_err(NoRun::Wrong)?;
     Line::from_arg_matches(&matches).map_err(|error| one_line(&error))
-}
-
-fn refuse_own(matches: &ArgMatches) -> Result<(), NoRun> {
-    let Some((task, inner)) = matches.subcommand() else { return Ok(()) };
-    if OWN_TASKS.contains(&task) {
-        return Err(NoRun::Wrong(format!("unknown command \"{task}\" for \"benchmark\"")));
-    }
-    let given = |name: &str| effect::given(matches, name) || effect::given(inner, name);
-    let own = own_options().into_iter().find(|name| given(name));
-    own.map_or(Ok(()), |name| Err(NoRun::Wrong(format!("unknown flag: --{}", name.replace('_', "-")))))
 }
 
 fn one_line(error: &clap::Error) -> NoRun {
@@ -278,74 +273,4 @@ fn one_line(error: &clap::Error) -> NoRun {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn wrong(own_name: bool, line: &str) -> String {
-        match read(own_name, line.split_whitespace().map(OsString::from).collect()) {
-            Err(NoRun::Wrong(text)) => text,
-            other => panic!("{line}: {other:?}"),
-        }
-    }
-
-    fn good(own_name: bool, line: &str) -> Line {
-        read(own_name, line.split_whitespace().map(OsString::from).collect()).expect(line)
-    }
-
-    #[test]
-    fn flags_stand_anywhere_and_switches_take_a_value() {
-        let line =
-            good(false, "--conns 3 put --total=5 --endpoints a:1,b:2 --sequential-keys=false --precise");
-        assert_eq!((line.reach.conns, line.reach.precise), (3, true));
-        assert_eq!(line.reach.endpoints, ["a:1", "b:2"]);
-        let Task::Put(put) = line.task else { panic!("another command") };
-        assert_eq!((put.total, put.sequential_keys, put.key_space_size), (5, false, 1));
-        let Task::Range(range) = good(false, "range a b --consistency=s --limit 3").task else { panic!() };
-        assert_eq!((range.keys.len(), range.consistency.as_str(), range.limit), (2, "s", 3));
-    }
-
-    #[test]
-    fn wrong_lines_are_answered_with_one_line() {
-        assert_eq!(wrong(false, "put --nothing"), "unknown flag: --nothing");
-        assert_eq!(wrong(false, "nothing"), "unknown command \"nothing\"");
-        assert_eq!(wrong(false, "put --total"), "flag needs an argument: --total");
-        assert!(wrong(false, "put --total=x").contains("--total"));
-        assert!(wrong(false, "put --compact-interval=5").contains("not a time such as 30s"));
-        assert!(wrong(false, "range a --consistency=z").contains("--consistency"));
-    }
-
-    #[test]
-    fn what_benchmark_does_not_have_exists_under_the_own_name_only() {
-        assert_eq!(wrong(false, "suite"), "unknown command \"suite\" for \"benchmark\"");
-        assert_eq!(wrong(false, "put --open-loop"), "unknown flag: --open-loop");
-        assert_eq!(wrong(false, "--json=x put"), "unknown flag: --json");
-        assert!(good(true, "put --open-loop --rate=5 --duration=1m30s").own.open_loop);
-        let Task::Suite(suite) = good(true, "suite --scale 0.5").task else { panic!() };
-        assert_eq!(suite.scale, 0.5);
-    }
-
-    /// The commands and options of the contract, as `command --option`.
-    const CONTRACT: &str = include_str!("contract.txt");
-
-    #[test]
-    fn every_name_of_the_contract_is_known() {
-        let line = definition(false);
-        let global: Vec<String> =
-            line.get_arguments().filter_map(|arg| arg.get_long().map(str::to_owned)).collect();
-        for name in CONTRACT.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let (path, option) = name.split_once(" --").unwrap_or((name, ""));
-            let mut command = &line;
-            let shells = ["bash", "fish", "powershell", "zsh"];
-            for word in path.split(' ').filter(|word| *word != "(global)" && !shells.contains(word)) {
-                command = command.find_subcommand(word).unwrap_or_else(|| panic!("no command {path}"));
-            }
-            // The options of `mvcc` belong to its only command.
-            let nested = command.get_subcommands().flat_map(clap::Command::get_arguments);
-            let mut known = command.get_arguments().chain(nested).filter_map(clap::Arg::get_long);
-            assert!(
-                option.is_empty() || known.any(|long| long == option) || global.contains(&option.to_owned()),
-                "{name}"
-            );
-        }
-    }
-}
+mod tests;

@@ -8,11 +8,11 @@ mod rest;
 #[cfg(test)]
 mod tests;
 
-use cli::{BLANK, Command, Flag, Kind, Program, int, switch, switch_on, text_flag as text};
+use cli::{BLANK, Command, Flag, Kind, PageLayout, Program, int, switch, switch_on, text_flag as text};
 
 /// `etcdctl`: exactly etcdctl's commands.
 pub(crate) const ETCDCTL: Program =
-    Program { name: "etcdctl", original: "etcdctl", root: &ROOT, is_terse: false };
+    Program { name: "etcdctl", original: "etcdctl", root: &ROOT, layout: PageLayout::Split };
 
 /// `stele ctl`: those, and ours.
 pub(crate) const STELE_CTL: Program = Program { name: "stele ctl", ..ETCDCTL };

@@ -85,12 +85,12 @@ const TOKEN_EXPIRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two checks whether the member has been published.
 const READY_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs the command line to its end.
-pub fn main() -> ExitCode {
+/// Runs the command line to its end. `page` makes a text for people of the help page, as wide as the terminal.
+pub fn main(page: impl FnOnce(&str) -> String) -> ExitCode {
     let config = match crate::config::parse(std::env::args_os(), std::env::vars_os()) {
         Ok(Parsed::Print(text)) => {
             // A reader that closed its end early (`| head`) is no failure.
-            let _ = writeln!(std::io::stdout(), "{text}");
+            let _ = writeln!(std::io::stdout(), "{}", page(&text));
             return ExitCode::SUCCESS;
         }
         Ok(Parsed::Check(config)) => return check::main(*config),
