@@ -230,8 +230,8 @@ macro_rules! streaming {
     };
 }
 
-/// What each method needs of its caller, and the function that serves it. The future of each method is boxed on its own:
-/// a put must not have the size of a watch.
+/// What each method needs of its caller, and the function that serves it. The future of each method is boxed on its
+/// own: a put must not have the size of a watch.
 const SERVED: [(&str, Needs, Serve); methods::ALL.len() + health::ALL.len()] = [
     (methods::KV_PUT, Needs::Ranges, unary!(kv::put)),
     (methods::KV_RANGE, Needs::Ranges, unary!(kv::range)),
