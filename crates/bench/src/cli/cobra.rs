@@ -12,7 +12,7 @@ use ::cli::text::quote::quoted;
 use ::cli::{Arg, Kind, code, help};
 
 use super::benchmark::BENCHMARK;
-use super::{NoRun, WRONG_LINE};
+use super::no_run::{NoRun, WRONG_LINE};
 
 /// Reads a line; returns the words of the same line in one form.
 ///

@@ -11,6 +11,7 @@
 //! | `cobra.rs` | a line of `benchmark`: pages and errors |
 //! | `effect.rs` | refuses what has no effect |
 //! | `etcd.rs` | the commands of `benchmark` |
+//! | `no_run.rs` | what a line comes to that is not run |
 //! | `own.rs` | the commands and options that it does not have |
 //! | `values.rs` | values: times, sizes |
 
@@ -18,6 +19,7 @@ mod benchmark;
 mod cobra;
 mod effect;
 pub(crate) mod etcd;
+mod no_run;
 pub(crate) mod own;
 pub(crate) mod values;
 
@@ -25,13 +27,11 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use no_run::one_line;
+pub(crate) use no_run::{NoRun, WRONG_LINE};
 use values::duration;
-
-/// The exit code of a line that cannot be read: cobra's, -1.
-pub(crate) const WRONG_LINE: u8 = 255;
 
 /// A line.
 #[derive(Debug, Parser)]
@@ -171,17 +171,6 @@ impl Task {
 /// Subcommands that exist under Stele's own name only.
 const OWN_TASKS: [&str; 4] = ["mixed", "kubernetes", "suite", "report"];
 
-/// What a line comes to when it is not run.
-#[derive(Debug)]
-pub(crate) enum NoRun {
-    /// A page that was asked for.
-    Page(String),
-    /// What is wrong, in one line.
-    Wrong(String),
-    /// What `benchmark` says of a line on standard error, with its exit code.
-    Refused { text: String, code: u8 },
-}
-
 /// The commands under the name that was called.
 pub(crate) fn definition(own_name: bool) -> clap::Command {
     let mut line = with_go_switches(Line::command());
@@ -239,37 +228,6 @@ pub(crate) fn read(own_name: bool, words: Vec<OsString>) -> Result<Line, NoRun> 
         .map_err(|error| one_line(&error))?;
     effect::refuse_without_effect(&matches).map_err(NoRun::Wrong)?;
     Line::from_arg_matches(&matches).map_err(|error| one_line(&error))
-}
-
-fn one_line(error: &clap::Error) -> NoRun {
-    let context = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => text.clone(),
-        Some(ContextValue::Strings(texts)) => texts.join(", "),
-        _ => String::new(),
-    };
-    // The name of a flag, without how its value is written.
-    let argument = context(ContextKind::InvalidArg);
-    let flag = argument.split([' ', '=', '[']).next().unwrap_or_default().to_owned();
-    let said = match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            return NoRun::Page(error.render().to_string());
-        }
-        ErrorKind::UnknownArgument if flag.starts_with('-') => format!("unknown flag: {flag}"),
-        ErrorKind::UnknownArgument => format!("unexpected argument \"{flag}\""),
-        ErrorKind::InvalidSubcommand => {
-            format!("unknown command \"{}\"", context(ContextKind::InvalidSubcommand))
-        }
-        ErrorKind::MissingRequiredArgument => format!("missing: {argument}"),
-        ErrorKind::InvalidValue if context(ContextKind::InvalidValue).is_empty() => {
-            format!("flag needs an argument: {flag}")
-        }
-        _ => {
-            let text = error.render().to_string();
-            let first = text.lines().next().unwrap_or_default();
-            first.trim_start_matches("error: ").to_owned()
-        }
-    };
-    NoRun::Wrong(said)
 }
 
 #[cfg(test)]
