@@ -167,13 +167,16 @@ mod tests {
     fn callers_that_come_together_share_one_attempt() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         tokio::task::LocalSet::new().block_on(&runtime, async {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            let endpoint = Endpoint::parse(&listener.local_addr().expect("an address").to_string());
+            // A path, because another process may listen at a port as soon as it is free.
+            let socket = std::env::temp_dir().join(format!("bench-lane-{}", std::process::id()));
+            let listener = tokio::net::UnixListener::bind(&socket).expect("a socket");
+            let endpoint = Endpoint::parse(&format!("unix://{}", socket.display()));
             let tls = ctl::TlsFlags::default().config().expect("a configuration");
             let dialling = Rc::new(Dialling { timeout: Duration::ZERO, tls, tls_flagged: false });
             let lane = Lane::open(endpoint.expect("an endpoint"), dialling, None).await.expect("a lane");
             let lane = Rc::new(lane);
             drop(listener);
+            std::fs::remove_file(&socket).expect("it was there");
             let link = Rc::clone(&lane.link.borrow());
             let mut callers = tokio::task::JoinSet::new();
             for _ in 0..100 {
