@@ -48,13 +48,13 @@ impl Readers {
     }
 
     /// Whether there is no reader, as far as is known.
-    pub(super) fn is_empty(&mut self) -> bool {
-        self.0.get_mut().is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 
     /// A lease is about to change: notes what it is.
-    pub(super) fn note(&mut self, id: i64, lease: Option<LeaseInfo>) {
-        self.0.get_mut().retain(|reader| {
+    pub(super) fn note(&self, id: i64, lease: Option<LeaseInfo>) {
+        self.0.lock().retain(|reader| {
             let Some(since) = reader.upgrade() else { return false };
             let mut since = since.lock();
             if since.next.is_some_and(|next| id >= next) {

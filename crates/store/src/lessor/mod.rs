@@ -201,7 +201,7 @@ impl Lessor {
     }
 
     /// A lease is about to change.
-    fn note_before(&mut self, id: i64) {
+    fn note_before(&self, id: i64) {
         if !self.readers.is_empty() {
             let lease = self.get(id);
             self.readers.note(id, lease);
