@@ -1,9 +1,10 @@
-// TLS, client certificates and tokens, with @grpc/grpc-js. Arguments: an address, and the folder with the certificates of
+// TLS, client certificates and tokens, with @grpc/grpc-js and with the package etcd3. Arguments: an address, and the folder with the certificates of
 // alice, who may use /app/, and of stranger, who is no user.
 const assert = require('node:assert');
 const fs = require('node:fs');
 const path = require('node:path');
 const grpc = require('@grpc/grpc-js');
+const { Etcd3 } = require('etcd3');
 
 const [address, folder] = process.argv.slice(2);
 const raw = (data) => data;
@@ -45,6 +46,16 @@ async function expect(code, call, text) {
   if (text) assert.strictEqual(error.details, text);
 }
 
+// withEtcd3 does the same with an etcd client: as the user of its certificate, and as one with a password.
+async function withEtcd3(name, auth) {
+  const credentials = { rootCertificate: read('ca.pem'), privateKey: read(`${name}.pk8`), certChain: read(`${name}.pem`) };
+  const client = new Etcd3({ hosts: `https://${address}`, credentials, auth });
+  await client.put('/app/etcd3').value(name);
+  assert.strictEqual(await client.get('/app/etcd3').string(), name);
+  await assert.rejects(client.put('/other').value('x').exec(), /permission denied/);
+  client.close();
+}
+
 async function main() {
   const denied = 'etcdserver: permission denied';
   const [alice, stranger] = [connect('alice'), connect('stranger')];
@@ -59,6 +70,8 @@ async function main() {
   const refused = [connect(), connect('alice', 'foreign.pem'), connect('revoked')];
   for (const client of refused) await expect(grpc.status.UNAVAILABLE, put(client, '/app/node'));
   for (const client of [alice, stranger, ...refused]) client.close();
+  await withEtcd3('alice');
+  await withEtcd3('stranger', { username: 'alice', password: 'of alice' });
   console.log('ok: secure');
 }
 

@@ -1,3 +1,6 @@
+import io.etcd.jetcd.ByteSequence;
+import io.etcd.jetcd.Client;
+import io.etcd.jetcd.ClientBuilder;
 import io.grpc.CallOptions;
 import io.grpc.ClientInterceptors;
 import io.grpc.ManagedChannel;
@@ -12,11 +15,12 @@ import io.grpc.stub.MetadataUtils;
 import java.io.File;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 
 /**
- * TLS, client certificates and tokens, with gRPC's Java library. Arguments: an address, and the folder with the
- * certificates of alice, who may use /app/, and of stranger, who is no user.
+ * TLS, client certificates and tokens, with gRPC's Java library and with jetcd. Arguments: an address, and the folder with
+ * the certificates of alice, who may use /app/, and of stranger, who is no user.
  */
 public final class Secure {
   private static final String DENIED = "etcdserver: permission denied";
@@ -76,7 +80,35 @@ public final class Secure {
     throw new AssertionError("not refused as " + code);
   }
 
-  private void runAll() throws IOException {
+  private static ByteSequence bytes(String text) {
+    return ByteSequence.from(text, StandardCharsets.UTF_8);
+  }
+
+  private ClientBuilder jetcd(String name) throws IOException {
+    return Client.builder()
+        .endpoints("https://" + address)
+        .sslContext(context -> context
+            .trustManager(new File(folder, "ca.pem"))
+            .keyManager(new File(folder, name + ".pem"), new File(folder, name + ".pk8")));
+  }
+
+  /** The same with an etcd client. */
+  private static void mayUseApp(ClientBuilder builder) throws Exception {
+    try (Client client = builder.build()) {
+      client.getKVClient().put(bytes("/app/jetcd"), bytes("value")).get(30, TimeUnit.SECONDS);
+      try {
+        client.getKVClient().put(bytes("/other"), bytes("value")).get(30, TimeUnit.SECONDS);
+      } catch (ExecutionException e) {
+        if (String.valueOf(e.getCause()).contains(DENIED)) {
+          return;
+        }
+        throw e;
+      }
+      throw new AssertionError("jetcd may put /other");
+    }
+  }
+
+  private void runAll() throws Exception {
     ManagedChannel alice = connect("alice", "ca.pem");
     ManagedChannel stranger = connect("stranger", "ca.pem");
     put(alice, "/app/java", null);
@@ -94,10 +126,12 @@ public final class Secure {
       refused(Status.Code.UNAVAILABLE, null, () -> put(channel, "/app/java", null));
       channel.shutdownNow();
     }
+    mayUseApp(jetcd("alice"));
+    mayUseApp(jetcd("stranger").user(bytes("alice")).password(bytes("of alice")));
     System.out.println("ok: secure");
   }
 
-  public static void main(String[] arguments) throws IOException {
+  public static void main(String[] arguments) throws Exception {
     new Secure(arguments[0], new File(arguments[1])).runAll();
   }
 }
