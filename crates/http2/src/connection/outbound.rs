@@ -33,10 +33,25 @@ impl<T: Default> Connection<T> {
         if !self.streams.contains_key(&stream) {
             return Err(StreamGone);
         }
+        self.pings.sent();
         self.push_headers(stream, fields, ends);
         if ends {
             self.end(stream);
         }
+        Ok(())
+    }
+
+    /// Answers a request that is refused for its head with these headers alone. As in grpc-go, they do not permit
+    /// further pings, as what is sent for a call does.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn refuse(&mut self, stream: u32, fields: &[Field<'_>]) -> Result<(), StreamGone> {
+        if !self.streams.contains_key(&stream) {
+            return Err(StreamGone);
+        }
+        self.push_headers(stream, fields, true);
+        self.end(stream);
         Ok(())
     }
 
@@ -259,6 +274,7 @@ impl<T: Default> Connection<T> {
         if trailers.is_empty() {
             self.output.push(&encode_head(FrameType::Data, END_STREAM, stream, 0));
         } else {
+            self.pings.sent();
             self.push_headers(stream, trailers, true);
         }
         self.end(stream);
@@ -279,7 +295,6 @@ impl<T: Default> Connection<T> {
         if self.encoder.added_fields() != added {
             self.answer_pattern = None;
         }
-        self.pings.sent();
         let end_stream = if ends { END_STREAM } else { 0 };
         let (first, mut rest) = block.split_at(block.len().min(MAX_PAYLOAD_BYTES));
         let end_headers = |rest: &[u8]| if rest.is_empty() { END_HEADERS } else { 0 };

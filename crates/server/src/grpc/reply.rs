@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http2::ErrorCode;
+use http2::{Connection, ErrorCode, Field, StreamGone};
 
 use super::failure::Failure;
-use super::handle::{ClientGone, StreamHandle};
+use super::handle::{CallWakers, ClientGone, StreamHandle};
 use super::head::{AnswerFormat, Trailers};
 use super::local::answers::LocalAnswers;
 use super::messages::{EncodedMessage, compressed, is_compressed, joined, prefix};
@@ -204,7 +204,9 @@ impl CallReply {
     /// Ends the call.
     pub(crate) fn finish(mut self, result: Result<(), &Failure>) {
         if !self.has_begun {
-            return self.end_at_once(StatusCode::OK, result);
+            return self.end_at_once(StatusCode::OK, result, |connection, stream, fields| {
+                connection.send_headers(stream, fields, true)
+            });
         }
         self.has_ended = true;
         match &self.way {
@@ -230,19 +232,26 @@ impl CallReply {
         }
     }
 
-    /// Refuses the call with another HTTP status than success.
+    /// Refuses a call whose head is wrong, with another HTTP status than success.
     pub(super) fn refuse(mut self, status: StatusCode, failure: &Failure) {
-        self.end_at_once(status, Err(failure));
+        self.end_at_once(status, Err(failure), |connection, stream, fields| {
+            connection.refuse(stream, fields)
+        });
     }
 
     /// Answers with headers that are trailers too.
-    fn end_at_once(&mut self, status: StatusCode, result: Result<(), &Failure>) {
+    fn end_at_once(
+        &mut self,
+        status: StatusCode,
+        result: Result<(), &Failure>,
+        send: impl FnOnce(&mut Connection<CallWakers>, u32, &[Field<'_>]) -> Result<(), StreamGone>,
+    ) {
         self.has_ended = true;
         match &self.way {
             Way::Http2 { stream, format } => {
                 let trailers = Trailers::of(result);
                 let _ = stream.with(|connection, stream| {
-                    format.with_end(status, &trailers, |fields| connection.send_headers(stream, fields, true))
+                    format.with_end(status, &trailers, |fields| send(connection, stream, fields))
                 });
             }
             Way::Local(answers) => answers.end(result.map_err(Failure::clone)),

@@ -4,6 +4,7 @@ use std::time::Duration;
 use super::rig::{Client, block, code, frame};
 use crate::ErrorCode;
 use crate::frame::FrameType;
+use crate::hpack::Field;
 use crate::limits::{
     MAX_CONTROL_BYTES, MAX_HEADER_FRAMES, MAX_OUTPUT_BYTES, MAX_OVERHEAD_FRAMES_PER_SECOND,
     MAX_RESETS_PER_SECOND,
@@ -76,6 +77,23 @@ fn pings_beyond_the_rate_end_the_connection() {
         client.frame(FrameType::Ping, 0, 0, b"12345678");
     }
     assert_eq!(client.end(), Some((calm(), "too_many_pings".to_owned())));
+}
+
+#[test]
+fn answers_permit_pings_and_refused_heads_do_not() {
+    let head = [Field { name: ":status", value: b"400", is_usual: false }];
+    for is_refused in [false, true] {
+        let mut client = Client::new();
+        client.frame(FrameType::Ping, 0, 0, b"12345678");
+        client.request(1, false);
+        match is_refused {
+            true => client.server.refuse(1, &head),
+            false => client.server.send_headers(1, &head, true),
+        }
+        .expect("open");
+        (0..3).for_each(|_| client.frame(FrameType::Ping, 0, 0, b"12345678"));
+        assert_eq!(client.server.is_closed(), is_refused);
+    }
 }
 
 #[test]
