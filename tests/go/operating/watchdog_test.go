@@ -28,7 +28,7 @@ const (
 )
 
 // TestTheWatchdogIsNotToldOfAMemberThatHangs stops the thread of the raft loop alone, as a debugger does. All others run
-// on, and answer what needs no raft loop; but systemd is told of no life until the loop runs again.
+// on, and answer what needs no raft loop; but systemd receives no sign of life until the loop runs again.
 func TestTheWatchdogIsNotToldOfAMemberThatHangs(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
