@@ -12,6 +12,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::io::{Answer, Output};
+use crate::own_syncs::OwnSync;
+use crate::status::step_counts::WaitedCaller;
 
 /// How far a request got. It decides which error its caller gets at the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,8 +96,13 @@ impl Callers {
 
     /// Answers the token, unless it expired or was answered before.
     pub(crate) fn answer(&mut self, token: u64, answer: Answer, out: &mut Output) {
-        if let Some(caller) = self.take(token) {
-            out.counts.waited.push((token, caller.since_ns));
+        self.answer_synced(token, answer, OwnSync::default(), out);
+    }
+
+    /// The same for a command: says when this member's own log had it on disk.
+    pub(crate) fn answer_synced(&mut self, token: u64, answer: Answer, own_sync: OwnSync, out: &mut Output) {
+        if let Some(WaitingCaller { since_ns, .. }) = self.take(token) {
+            out.counts.waited.push(WaitedCaller { token, since_ns, own_sync });
             out.answers.push((token, answer));
         }
     }

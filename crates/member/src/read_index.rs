@@ -276,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn reads_and_keep_alives_share_a_round_and_none_is_behind_another() {
+        let lease = Waiter::Lease(LeaseQuestion { peer: None, sequence: 9, lease: 1, renew: true });
+        let follower = Waiter::Follower { peer: Origin { member: 7, run: 9 }, question: 3 };
+        let mut waiters: Vec<Waiter> = (0..20_000).map(Waiter::Read).collect();
+        waiters.extend([follower, lease]);
+        let mut reads = ReadIndex::default();
+        waiters.iter().for_each(|waiter| reads.arrive(waiter.clone()));
+        let round = reads.begin_round(4);
+        assert_eq!(reads.len(), 0, "none waits for the next round");
+        reads.round_won(round, 10);
+        let released = reads.take_released(10);
+        assert!(released.into_iter().eq(waiters.into_iter().map(|waiter| (4, waiter))));
+    }
+
+    #[test]
     fn lease_questions_stay_in_the_queue_while_the_leader_owes_answers() {
         let lease = |sequence| LeaseQuestion { peer: None, sequence, lease: 1, renew: true };
         let mut reads = ReadIndex::default();

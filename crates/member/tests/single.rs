@@ -10,7 +10,7 @@ use api::etcdserverpb as pb;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::group_commit::delay_ns;
-use member::{Answer, Input, MemberConfig, Notice, Now, OpenedMember, Output, Proposal, ScrubRate};
+use member::{Answer, Input, MemberConfig, Notice, Now, OpenedMember, Output, OwnSync, Proposal, ScrubRate};
 use prost::Message;
 use store::{Reply, Response};
 
@@ -131,6 +131,21 @@ fn what_was_put_is_there_after_a_restart() {
     assert_eq!(again.get("b"), [("2".to_owned(), 3)]);
     assert_eq!(again.put("c", "4"), 5);
     assert_ne!(again.opened.reader.state_hash(), hash);
+}
+
+#[test]
+fn an_answer_says_when_its_command_was_on_disk() {
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let mut alone = Alone::start(&disk, 1);
+    alone.put("a", "1");
+    let written = |alone: &Alone| alone.output.counts.waited.last().expect("a caller waited").own_sync;
+    // Written in one step, and known to be on disk in the next, which applies.
+    assert_eq!(written(&alone), OwnSync { began_us: 1_000, ended_us: 0 });
+    alone.step_ns = 1_234_567;
+    alone.put("b", "1");
+    assert_eq!(written(&alone), OwnSync { began_us: 1_235, ended_us: 0 });
+    alone.get("b");
+    assert_eq!(written(&alone), OwnSync::default(), "a read writes nothing");
 }
 
 #[test]

@@ -336,11 +336,14 @@ fn slow_requests_are_logged_with_their_phases() {
         let line = member.logged(content);
         assert!(line.contains("\"msg\":\"request stats\""), "{line}");
         let (_, rest) = line.split_once("\"phases\":\"").unwrap_or_default();
-        let phases = rest.split('"').next().unwrap_or_default().split(", ");
-        phases.filter_map(|phase| phase.split(' ').next()).collect::<Vec<_>>().join(" ")
+        let phases =
+            rest.split('"').next().unwrap_or_default().replace(" (", ", within it ").replace(", ", "\n");
+        let name = |phase: &str| phase.rsplit_once(' ').map(|(name, _)| name.to_owned());
+        phases.lines().filter_map(name).collect::<Vec<_>>().join(", ")
     };
-    assert_eq!(stats(r#"key:\"a\" value_size:1"#), "queue commit apply answer");
-    assert_eq!(stats(r#""request content":"key:\"a\"","#), "queue agreement read");
+    let phases = stats(r#"key:\"a\" value_size:1"#);
+    assert_eq!(phases, "queue, commit, within it sync, apply, answer");
+    assert_eq!(stats(r#""request content":"key:\"a\"","#), "queue, agreement, read");
     assert_eq!(stats(r#"key:\"a\" serializable:true"#), "", "it waited for no one else");
     let line = member.logged("\"applied\":\"Put 1\"");
     assert!(line.contains("\"msg\":\"apply request took too long\""), "{line}");

@@ -63,12 +63,12 @@ func memberUnderAttack(t *testing.T, mebibytes int64, config cluster.Config, att
 	at := &target{t: t, member: c.Members[0], address: wire.Address(c.Members[0].ClientURL), said: map[string]bool{}}
 	at.other = newNeighbour(t, c.Endpoints())
 	at.other.warmUp()
-	at.before, _ = residentBytes(t, at.member)
+	at.before, _ = at.member.ResidentBytes(t)
 	at.other.during(func() {
 		attack(at)
 		at.release()
 	})
-	_, most := residentBytes(t, at.member)
+	_, most := at.member.ResidentBytes(t)
 	t.Logf("grew by %.1f MiB at most", float64(most-at.before)/(1<<20))
 	if most-at.before > mebibytes<<20 && cluster.IsStele(*bin) {
 		t.Errorf("grew from %d to %d KiB, by more than %d MiB", at.before>>10, most>>10, mebibytes)
@@ -80,7 +80,7 @@ func memberUnderAttack(t *testing.T, mebibytes int64, config cluster.Config, att
 func (at *target) resetBaseline() {
 	at.t.Helper()
 	resetPeakMemory(at.t, at.member)
-	at.before, _ = residentBytes(at.t, at.member)
+	at.before, _ = at.member.ResidentBytes(at.t)
 }
 
 // open connects and greets.

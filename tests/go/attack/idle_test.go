@@ -36,7 +36,7 @@ func TestIdleConnections(t *testing.T) {
 	c := cluster.ForTest(t, config)
 	other := newNeighbour(t, c.Endpoints())
 	other.warmUp()
-	before, _ := residentBytes(t, c.Members[0])
+	before, _ := c.Members[0].ResidentBytes(t)
 	held := make([]net.Conn, 0, count)
 	defer func() {
 		for _, conn := range held {
@@ -64,7 +64,7 @@ func TestIdleConnections(t *testing.T) {
 		}
 	})
 	other.get()
-	after, _ := residentBytes(t, c.Members[0])
+	after, _ := c.Members[0].ResidentBytes(t)
 	each := (after - before) / int64(count)
 	t.Logf("%d connections take %d MiB, %d bytes each", count, (after-before)>>20, each)
 	if each > most && cluster.IsStele(*bin) {

@@ -8,36 +8,11 @@ package attack
 import (
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 
 	"stele.test/cluster"
 )
-
-// residentBytes is the resident memory of a member's process, and the most it has been.
-func residentBytes(t testing.TB, m *cluster.Member) (now, most int64) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.ProcessID()))
-	if err != nil {
-		t.Fatalf("the server has ended: %v\n%s", err, m.LogTail(20))
-	}
-	for _, line := range strings.Split(string(text), "\n") {
-		words := strings.Fields(line)
-		if len(words) < 2 {
-			continue
-		}
-		kibibytes, _ := strconv.ParseInt(words[1], 10, 64)
-		switch words[0] {
-		case "VmRSS:":
-			now = kibibytes << 10
-		case "VmHWM:":
-			most = kibibytes << 10
-		}
-	}
-	return now, most
-}
 
 // resetPeakMemory sets the peak of a member's resident memory to what it is now.
 func resetPeakMemory(t testing.TB, m *cluster.Member) {

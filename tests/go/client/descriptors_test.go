@@ -14,8 +14,15 @@ import (
 	"stele.test/cluster"
 )
 
-// fewDescriptors is a limit of open files far below the connections that the test opens.
-const fewDescriptors = 160
+const (
+	// fewDescriptors is a limit of open files far below the connections that the test opens.
+	fewDescriptors = 160
+	// comeAndGo connections are refused; each may leave 4 KiB behind, less than one buffer.
+	comeAndGo      = 4000
+	comeAndGoBytes = 16 << 20
+	// descriptorsMemory bounds a member that has more clients than files, and values of 200 MiB.
+	descriptorsMemory = 200 << 20
+)
 
 // TestTooManyConnectionsLeaveTheStoreItsFiles holds more connections than the process may have open files, and writes
 // and reads through one that was there before: values that fill several segments, which must be made meanwhile.
@@ -50,6 +57,20 @@ func TestTooManyConnectionsLeaveTheStoreItsFiles(t *testing.T) {
 			t.Fatalf("value %d is another", i)
 		}
 	}
+	before, _ := c.Members[0].ResidentBytes(t)
+	for range comeAndGo {
+		connection, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The server closes it, or resets it.
+		_, _ = io.Copy(io.Discard, connection)
+		connection.Close()
+	}
+	if after, _ := c.Members[0].ResidentBytes(t); after-before > comeAndGoBytes {
+		t.Errorf("%d connections that were refused have left %d MiB", comeAndGo, (after-before)>>20)
+	}
+	c.Members[0].MustTakeAtMost(t, descriptorsMemory)
 	for _, connection := range held {
 		connection.Close()
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,6 +85,7 @@ func TestFlagsTakeEffectOnAMember(t *testing.T) {
 			}
 		},
 		"pre-vote":                votesWithoutAsking,
+		"socket-reuse-port":       portsAreShared,
 		"grpc-keepalive-interval": silentClientsAreGivenUp,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -202,3 +204,29 @@ func silentClientsAreGivenUp(_ context.Context, t *testing.T) {
 		t.Errorf("it was not pinged: %x", received.Bytes())
 	}
 }
+
+// portsAreShared listens on the ports of members itself.
+func portsAreShared(ctx context.Context, t *testing.T) {
+	share := net.ListenConfig{Control: func(_, _ string, socket syscall.RawConn) error {
+		var err error
+		control := socket.Control(func(descriptor uintptr) {
+			err = syscall.SetsockoptInt(int(descriptor), syscall.SOL_SOCKET, reusePort, 1)
+		})
+		return errors.Join(control, err)
+	}}
+	for _, isShared := range []bool{true, false} {
+		m, _ := one(t, fmt.Sprint("--socket-reuse-port=", isShared))
+		for _, url := range []string{m.ClientURL, m.PeerURL} {
+			listener, err := share.Listen(ctx, "tcp", strings.TrimPrefix(url, "http://"))
+			if err == nil {
+				listener.Close()
+			}
+			if isShared && err != nil || !isShared && !errors.Is(err, syscall.EADDRINUSE) {
+				t.Errorf("shared %v: a second listener on %s: %v", isShared, url, err)
+			}
+		}
+	}
+}
+
+// reusePort is SO_REUSEPORT, which package syscall does not name on every machine.
+const reusePort = 0xf

@@ -100,9 +100,7 @@ func TestStreamsOfAConnectionAreLimited(t *testing.T) {
 	case <-ctx.Done():
 		t.Error("a call waits although streams have ended")
 	}
-	if most := residentBytes(t, m); most > overloadMemory {
-		t.Errorf("%d MiB of memory", most>>20)
-	}
+	m.MustTakeAtMost(t, overloadMemory)
 }
 
 // TestEachClientHasItsLimits takes more than its share from one address each, and nothing from the others.

@@ -42,6 +42,10 @@ const (
 
 // flood puts until it is stopped, and counts what comes of it.
 type flood struct {
+	// valueBytes is how large values are; 0 for a few.
+	valueBytes int
+	// mayTimeOut is whether those that are admitted may wait for too long.
+	mayTimeOut        bool
 	admitted, refused atomic.Int64
 	mu                sync.Mutex
 	wrong             error
@@ -55,9 +59,10 @@ func (f *flood) start(t *testing.T, m *cluster.Member) func() {
 	for i := range conns {
 		conns[i] = pb.NewKVClient(connect(t, m, ""))
 	}
+	value := append([]byte("value"), make([]byte, f.valueBytes)...)
 	for i := range putters {
 		running.Go(func() {
-			put := &pb.PutRequest{Key: fmt.Append(nil, "flood/", i), Value: []byte("value")}
+			put := &pb.PutRequest{Key: fmt.Append(nil, "flood/", i), Value: value}
 			for ctx.Err() == nil {
 				var trailer metadata.MD
 				_, err := conns[i%len(conns)].Put(ctx, put, grpc.Trailer(&trailer))
@@ -81,6 +86,9 @@ func (f *flood) start(t *testing.T, m *cluster.Member) func() {
 func (f *flood) note(err error, trailer metadata.MD) {
 	if err == nil {
 		f.admitted.Add(1)
+		return
+	}
+	if f.mayTimeOut && errors.Is(rpctypes.Error(err), rpctypes.ErrTimeout) {
 		return
 	}
 	if _, err := refusal(err, trailer); err != nil {
@@ -163,9 +171,7 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 	if after := leaderChanges(ctx, t, c); !slices.Equal(before, after) || values(ctx, t, leads, "etcd_server_is_leader ")[0] != 1 {
 		t.Errorf("the leadership was lost: %v changes, then %v", before, after)
 	}
-	if most := residentBytes(t, leads); most > overloadMemory {
-		t.Errorf("%d MiB of memory", most>>20)
-	}
+	leads.MustTakeAtMost(t, overloadMemory)
 	t.Logf("%d puts were admitted, %d refused", puts.admitted.Load(), puts.refused.Load())
 
 	disks.Slow(t, number, 0)
@@ -173,6 +179,48 @@ func TestASlowDiskRefusesEarlyAndKeepsItsLeader(t *testing.T) {
 		_, err := client.Put(ctx, "after", "value")
 		return err == nil
 	})
+}
+
+const (
+	// stalled is longer than a test: a disk that stands still until it is released.
+	stalled = 10 * time.Minute
+	// refusedLarge puts of so many bytes are 256 MiB.
+	refusedLarge = 8192
+	valueOfStall = 32 << 10
+	// stalledMemory bounds a member whose disk stands still: fewer commands wait than there are putters, whose values are
+	// 94 MiB together.
+	stalledMemory = 300 << 20
+)
+
+// TestAStalledDiskHoldsLittle stops the disk of a member that is flooded with values. It refuses them without keeping
+// them, answers what needs no disk, and goes on when the disk does.
+func TestAStalledDiskHoldsLittle(t *testing.T) {
+	t.Parallel()
+	ctx := patiently(t)
+	disks := slowdisk.New(t, 1)
+	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Hosts: disks.Hosts(), Args: []string{maxWait}})
+	m, client := c.Members[0], cluster.ClientOf(t, patience, c.Members...)
+	disks.Slow(t, 0, stalled)
+	puts := flood{valueBytes: valueOfStall, mayTimeOut: true}
+	stop := puts.start(t, m)
+	until(ctx, t, "refusals", func() bool {
+		puts.check(t)
+		return puts.refused.Load() >= refusedLarge
+	})
+	if _, err := client.Get(ctx, "key"); err != nil {
+		t.Errorf("a read beside a disk that stands still: %v", err)
+	}
+	disks.Slow(t, 0, 0)
+	stop()
+	until(ctx, t, "a put when the disk works again", func() bool {
+		_, err := client.Put(ctx, "after", "value")
+		return err == nil
+	})
+	until(ctx, t, "no command that waits", func() bool {
+		return values(ctx, t, m, `stele_memory_accounted_bytes{component="commands"}`)[0] == 0
+	})
+	m.MustTakeAtMost(t, stalledMemory)
+	t.Logf("%d puts were admitted, %d refused", puts.admitted.Load(), puts.refused.Load())
 }
 
 // notifications counts the progress notifications of a watch that has no events.
@@ -265,6 +313,9 @@ func keepsLeader(ctx context.Context, t *testing.T, c *cluster.Cluster, disks *s
 	})
 	ended := values(ctx, t, leads, syncs, short)
 	areLonger = ended[0]-begun[0] > ended[1]-begun[1]
+	for _, m := range c.Members {
+		m.MustTakeAtMost(t, overloadMemory)
+	}
 	t.Logf("%d slow disks: kept %v, longer syncs %v", slow, isKept, areLonger)
 	return isKept, areLonger
 }
@@ -314,6 +365,9 @@ const (
 	smallDisk = "420m"
 	// largeValue fills it quickly.
 	largeValue = 1 << 20
+	// refusedOfFull puts of such values are more than fullMemory, which bounds a member on a full disk.
+	refusedOfFull = 300
+	fullMemory    = 256 << 20
 )
 
 // TestAFullDiskRecoversByItself fills a file system of its own, and frees it as an operator does.
@@ -345,6 +399,12 @@ func TestAFullDiskRecoversByItself(t *testing.T) {
 	if err != nil || got.Count != int64(taken) {
 		t.Fatalf("%v, %v: %d values were taken", got, err, taken)
 	}
+	// What is refused leaves nothing behind.
+	for range refusedOfFull {
+		if err := full(ctx, taken); !errors.Is(err, rpctypes.ErrNoSpace) {
+			t.Fatalf("a put on a full disk: %v", err)
+		}
+	}
 	deleted, err := client.Delete(ctx, "full/", clientv3.WithPrefix())
 	if err != nil {
 		t.Fatalf("a delete must work on a full disk: %v", err)
@@ -353,8 +413,6 @@ func TestAFullDiskRecoversByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(ctx, t, "a put after the compaction", func() bool { return full(ctx, 0) == nil })
-	if most := residentBytes(t, c.Members[0]); most > overloadMemory {
-		t.Errorf("%d MiB of memory", most>>20)
-	}
+	c.Members[0].MustTakeAtMost(t, fullMemory)
 	t.Logf("%d values of a MiB were taken", taken)
 }

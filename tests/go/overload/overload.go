@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,21 +120,6 @@ func values(ctx context.Context, t *testing.T, m *cluster.Member, series ...stri
 		}
 	}
 	return sums
-}
-
-// residentBytes is the most memory that a member's process has had.
-func residentBytes(t *testing.T, m *cluster.Member) int64 {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.ProcessID()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
-	kibibytes, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kibibytes << 10
 }
 
 // leader is the member that leads.

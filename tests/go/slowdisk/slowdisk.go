@@ -1,5 +1,6 @@
 // Package slowdisk makes the disks of members slow while they run, each member's for itself: what is loaded before a
-// member delays its syncs. It needs a C compiler; without one tests are skipped.
+// member delays its syncs. It needs a C compiler; without one tests are skipped. What is loaded does not reach programs
+// that call the kernel by themselves, as etcd does: [Images] are file systems that are frozen under programs of any kind.
 package slowdisk
 
 import (

@@ -27,6 +27,9 @@ var bin = flag.String("bin", cluster.StelePath(), "the server to test")
 // patience is longer than an exporter keeps spans; etcd's keeps them for five seconds unless its environment says less.
 const patience = 60 * time.Second
 
+// putSpans are those of a put: of the call, the operation, four phases, and the sync within one of them.
+const putSpans = 7
+
 // traced starts a member that exports to the collector.
 func traced(t *testing.T, binary string, r *receiver, args ...string) *grpc.ClientConn {
 	t.Helper()
@@ -225,6 +228,9 @@ func TestEachCallHasItsSpans(t *testing.T) {
 	c := traced(t, *bin, r)
 	all := spans(t, c, r, func(call call, spans []*trace.Span) bool {
 		wanted := 1 + len(call.phases)
+		if slices.Contains(call.phases, "commit") {
+			wanted++
+		}
 		if call.operation != "" {
 			wanted++
 		}
@@ -250,6 +256,14 @@ func TestEachCallHasItsSpans(t *testing.T) {
 				t.Errorf("%s: %v is not in %v, or not at %d", call.name, phase, owner, at)
 			}
 			at = phase.EndTimeUnixNano
+			if name == "commit" {
+				// The sync of the member's own log is a part of it.
+				sync := find(t, call.name, all[n], "sync")
+				if string(sync.ParentSpanId) != string(phase.SpanId) || sync.StartTimeUnixNano < phase.StartTimeUnixNano ||
+					sync.StartTimeUnixNano > sync.EndTimeUnixNano || sync.EndTimeUnixNano > phase.EndTimeUnixNano {
+					t.Errorf("%s: %v is not within %v", call.name, sync, phase)
+				}
+			}
 		}
 		if len(call.phases) > 0 && at != server.EndTimeUnixNano {
 			t.Errorf("%s: its phases end at %d, and it ends at %d", call.name, at, server.EndTimeUnixNano)
@@ -287,11 +301,11 @@ func TestOnlySampledCallsAreExported(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		whole := func(spans []*trace.Span) bool { return len(spans) == 6 }
+		whole := func(spans []*trace.Span) bool { return len(spans) == putSpans }
 		if _, err := r.until(ctx, id, whole); err != nil {
 			t.Fatal(err)
 		}
-		if r.count() != 6 {
+		if r.count() != putSpans {
 			t.Errorf("calls that were not sampled were exported: %v", names(r.spans))
 		}
 	})
@@ -348,7 +362,7 @@ func TestAMemberThatEndsExportsWhatItHas(t *testing.T) {
 	if err := put(ctx, connect(t, all), "traceparent", sampled); err != nil {
 		t.Fatal(err)
 	}
-	exported := regexp.MustCompile(`stele_spans_exported_total 6\n`)
+	exported := regexp.MustCompile(fmt.Sprintf("stele_spans_exported_total %d\n", putSpans))
 	for cluster.IsStele(*bin) && !exported.MatchString(scrape(t, all.Endpoints()[0])) {
 		if ctx.Err() != nil {
 			t.Fatal("spans that were exported are not counted")
@@ -363,10 +377,10 @@ func TestAMemberThatEndsExportsWhatItHas(t *testing.T) {
 	if err := all.Members[0].Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	if r.count() != 12 {
+	if r.count() != 2*putSpans {
 		t.Errorf("a member that ends has exported %d spans", r.count())
 	}
-	if spans, _ := r.of(id); len(spans) != 6 {
+	if spans, _ := r.of(id); len(spans) != putSpans {
 		t.Errorf("%v", names(spans))
 	}
 
@@ -380,7 +394,7 @@ func TestAMemberThatEndsExportsWhatItHas(t *testing.T) {
 	if !cluster.IsStele(*bin) {
 		return
 	}
-	dropped := regexp.MustCompile(`stele_spans_dropped_total\{reason="not taken"\} 6`)
+	dropped := regexp.MustCompile(fmt.Sprintf(`stele_spans_dropped_total\{reason="not taken"\} %d\n`, putSpans))
 	for !dropped.MatchString(scrape(t, all.Endpoints()[0])) {
 		if ctx.Err() != nil {
 			t.Fatal("spans that were lost are not counted")

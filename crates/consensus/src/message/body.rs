@@ -138,3 +138,40 @@ impl Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! What must not wait behind entries.
+    use super::*;
+
+    fn class(body: Body) -> MessageClass {
+        Message { from: 1, to: 2, term: 1, body }.class()
+    }
+
+    #[test]
+    fn what_keeps_a_leader_goes_ahead_of_entries() {
+        let (last_index, last_term, commit, commit_term) = (1, 1, 1, 1);
+        let urgent = [
+            Body::Heartbeat { commit },
+            Body::HeartbeatResponse { commit },
+            Body::Vote { pre: true, transfer: false, last_index, last_term, commit, commit_term },
+            Body::VoteResponse { pre: true, granted: false, commit, commit_term },
+            Body::TimeoutNow,
+            Body::LeadershipCheck { round: 1 },
+            Body::LeadershipCheckResponse { round: 1 },
+        ];
+        for body in urgent {
+            assert_eq!(class(body.clone()), MessageClass::Control, "{body:?}");
+        }
+        // These keep their order among themselves, in a stream of their own.
+        let others = [
+            Body::Append { previous_index: 0, previous_term: 0, commit: 0, entries: Vec::new() },
+            Body::AppendAccepted { index: 1, commit },
+            Body::AppendRejected { index: 1, hint_index: 0, hint_term: 0, commit },
+            Body::Snapshot(SnapshotMeta { index: 1, term: 1, conf_state: ConfState::default() }),
+        ];
+        for body in others {
+            assert_eq!(class(body.clone()), MessageClass::Bulk, "{body:?}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use crate::apply::{self, BatchBeingApplied};
 use crate::io::{Answer, MemberFatal, Now, Output};
 use crate::jobs::Job;
 use crate::lease::LeaderLeases;
+use crate::own_syncs::OwnSync;
 use crate::proposals::batch::{CommandKind, LogCommand};
 use crate::read_index::Waiter;
 use crate::status::step_counts::StepCounts;
@@ -102,7 +103,8 @@ impl Member {
         out.counts.apply_goes_on = applied.is_none();
         let Some(applied) = applied else { return Ok(false) };
         let batch = self.applying.take().expect("the batch whose last slice this was");
-        self.batch_applied(now, batch, applied, out);
+        let own_sync = self.own_syncs.applied(entry.index, now.monotonic_ns);
+        self.batch_applied(now, batch, applied, own_sync, out);
         Ok(true)
     }
 
@@ -137,7 +139,14 @@ impl Member {
         }
     }
 
-    fn batch_applied(&mut self, now: Now, batch: BatchBeingApplied, applied: Applied, out: &mut Output) {
+    fn batch_applied(
+        &mut self,
+        now: Now,
+        batch: BatchBeingApplied,
+        applied: Applied,
+        own_sync: OwnSync,
+        out: &mut Output,
+    ) {
         let commands = batch.len();
         self.checkpoints.applied(commands);
         self.status.set_commands_applied(self.status.commands_applied() + commands);
@@ -170,7 +179,7 @@ impl Member {
             }
             if command.origin == origin {
                 self.proposals.applied(command.sequence);
-                self.answer_applied(&command, outcome, out);
+                self.answer_applied(&command, outcome, own_sync, out);
             }
         }
     }
@@ -178,10 +187,16 @@ impl Member {
     /// A physical compaction is answered once its history is purged, also one that is refused because the revision was
     /// compacted before, as in etcd (`kvstore.updateCompactRev`). It is committed and applied, so the request timeout
     /// has served its purpose: the caller waits as long as its client does.
-    fn answer_applied(&mut self, command: &LogCommand, outcome: Outcome, out: &mut Output) {
+    fn answer_applied(
+        &mut self,
+        command: &LogCommand,
+        outcome: Outcome,
+        own_sync: OwnSync,
+        out: &mut Output,
+    ) {
         let token = command.sequence;
         if !waits_for_purge(command, &outcome) {
-            return self.callers.answer(token, Answer::Applied(outcome), out);
+            return self.callers.answer_synced(token, Answer::Applied(outcome), own_sync, out);
         }
         // Also if nothing is left to purge: the next step answers.
         self.purge.start();

@@ -68,6 +68,7 @@ use crate::maintenance::purge::Purge;
 use crate::maintenance::seal::Sealing;
 use crate::maintenance::state_hashes::StateHashes;
 use crate::membership::state::MembershipState;
+use crate::own_syncs::OwnSyncs;
 use crate::peer_message::LeaseAnswer;
 use crate::proposals::Proposals;
 use crate::proposals::batch::Origin;
@@ -115,6 +116,7 @@ pub struct Member {
     /// Answers to lease questions of peers. They leave together at the end of the step.
     lease_answers: BTreeMap<Origin, Vec<(u64, LeaseAnswer)>>,
     write_positions: WritePositions,
+    own_syncs: OwnSyncs,
     room: LogRoom,
     apply_queue: ApplyQueue,
     /// The batch of the queue's first entry, once it has begun.
@@ -196,6 +198,7 @@ impl Member {
             read_index: ReadIndex::default(),
             lease_answers: BTreeMap::new(),
             write_positions: WritePositions::default(),
+            own_syncs: OwnSyncs::default(),
             room: LogRoom::default(),
             apply_queue: ApplyQueue::at(applied),
             applying,

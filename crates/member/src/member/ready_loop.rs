@@ -49,6 +49,7 @@ impl Member {
     /// Reports synced writes to consensus and carries out one ready. Returns false when there is none.
     pub(super) fn take_ready(&mut self, now: Now, out: &mut Output) -> Result<bool, MemberFatal> {
         if let Some(number) = self.write_positions.take_synced() {
+            self.own_syncs.synced(number, now.monotonic_ns);
             let released = self.consensus.synced(number);
             self.send_messages(released, out);
         }
@@ -122,6 +123,7 @@ impl Member {
         if !write.must_sync {
             return;
         }
+        self.own_syncs.written(write.number, &write.entries, now.monotonic_ns);
         let append = self.log.append(hard_state.map(to_log_hard_state), to_log_entries(write.entries));
         self.note_write(now, write.number, append.position);
         self.scrub.log_grew(append.job.bytes());

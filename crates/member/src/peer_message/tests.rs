@@ -52,6 +52,30 @@ fn frames_survive_their_encoding() {
 }
 
 #[test]
+fn questions_about_reads_and_leases_go_ahead_of_commands_and_values() {
+    let name = ValueName { main: 5, sub: 1, len: 2, checksum: 9, key: Bytes::from_static(b"k") };
+    let question = LeaseQuestionFields { sequence: 1, lease: 2, renew: true };
+    let urgent = [
+        PeerMessage::ReadQuestion(7, 3),
+        PeerMessage::ReadAnswer(7, 3, Some(8)),
+        PeerMessage::LeaseQuestions(7, vec![question]),
+        PeerMessage::LeaseAnswers(7, vec![(1, LeaseAnswer::NotFound)]),
+        PeerMessage::Refused { reason: Reason::NotLeader, run: 7, sequences: vec![1] },
+    ];
+    for message in urgent {
+        assert_eq!(message.class(), MessageClass::Control, "{message:?}");
+    }
+    let others = [
+        PeerMessage::Forward(Bytes::from_static(b"b")),
+        PeerMessage::ValueAnswer(name, None),
+        PeerMessage::EntryAnswer { index: 4, term: 2, entry: None },
+    ];
+    for message in others {
+        assert_eq!(message.class(), MessageClass::Bulk, "{message:?}");
+    }
+}
+
+#[test]
 fn the_bytes_are_what_the_table_says() {
     assert_eq!(
         whole(&PeerMessage::ReadAnswer(9, 2, Some(3))),

@@ -3,6 +3,7 @@
 //! The owner of the member knows how long a step took, and the member what was done in it. So the step's numbers leave
 //! with its [`Output`](crate::Output), and the owner adds the time.
 
+use crate::own_syncs::OwnSync;
 use crate::proposals::batch::CommandKind;
 
 /// One more than there are kinds of commands, whose numbers begin at 1.
@@ -17,6 +18,17 @@ pub struct ProposedBatch {
     pub bytes: usize,
     /// Nanoseconds since the first of them could have left.
     pub delay_ns: u64,
+}
+
+/// A caller that was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitedCaller {
+    /// The token of its answer.
+    pub token: u64,
+    /// Since when it waited, on the member's clock.
+    pub since_ns: u64,
+    /// When this member's own log had its command on disk; of anything but a command that was applied, unknown.
+    pub own_sync: OwnSync,
 }
 
 /// What a step has done.
@@ -34,9 +46,9 @@ pub struct StepCounts {
     pub apply_goes_on: bool,
     /// Nanoseconds that purging a compaction took from its first to its last step, if that was in this one.
     pub purged_ns: Option<u64>,
-    /// The callers that were answered after they had waited: token, and since when on the member's clock. In the order
-    /// of their answers, without those that were answered at once.
-    pub waited: Vec<(u64, u64)>,
+    /// The callers that were answered after they had waited. In the order of their answers, without those that were
+    /// answered at once.
+    pub waited: Vec<WaitedCaller>,
     /// By kind: commands that failed, and that succeeded.
     applied: [[u64; 2]; KINDS],
     total: u64,

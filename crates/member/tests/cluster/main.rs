@@ -17,6 +17,7 @@ mod leases;
 mod membership;
 mod memory;
 mod merges;
+mod own_syncs;
 mod process_runs;
 mod recovery;
 mod repair;

@@ -14,14 +14,14 @@ use member::proposal_queue::QueueLimits;
 use member::snapshot::{Outgoing, Receiver, SendError};
 use member::{
     Answer, InitialMember, Input, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, Membership, Notice, Now,
-    OpenMemberError, OpenedMember, Output, StartMode, StoreLimits,
+    OpenMemberError, OpenedMember, Output, StartMode, StoreLimits, WaitedCaller,
 };
 
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
 const TICK_NS: u64 = 100_000_000;
-const STEP_NS: u64 = 5_000_000;
+pub(crate) const STEP_NS: u64 = 5_000_000;
 
 pub(crate) struct Node {
     pub(crate) opened: OpenedMember,
@@ -83,6 +83,8 @@ pub(crate) struct Cluster {
     pub(crate) told_lineage: u64,
     /// The longest delay of a batch that a leader has told.
     pub(crate) longest_delay_ns: u64,
+    /// What members told of callers that had waited, by token.
+    pub(crate) waited: BTreeMap<u64, WaitedCaller>,
 }
 
 /// Whether the result of a job at a member is held back.
@@ -142,6 +144,7 @@ impl Cluster {
             queued_jobs: Vec::new(),
             told_lineage: 0,
             longest_delay_ns: 0,
+            waited: BTreeMap::new(),
         };
         (1..=size).for_each(|id| cluster.start(id));
         cluster.settle();
@@ -274,6 +277,7 @@ impl Cluster {
             }
             let delays = output.counts.proposed.iter().map(|batch| batch.delay_ns);
             self.longest_delay_ns = delays.fold(self.longest_delay_ns, u64::max);
+            self.waited.extend(output.counts.waited.into_iter().map(|caller| (caller.token, caller)));
             frames.extend(output.frames);
             self.answers.extend(output.answers);
             node.has_stopped |= output.stopped;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use foldhash::fast::FixedState;
-use member::{Answer, Input};
+use member::{Answer, Input, OwnSync, WaitedCaller};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 
@@ -53,6 +53,8 @@ pub(crate) struct AnswerTimes {
     pub(crate) decided_ns: u64,
     /// That iteration had decided everything.
     pub(crate) answered_ns: u64,
+    /// When this member's own log had the command on disk, before the iteration that answered it.
+    pub(crate) own_sync: OwnSync,
 }
 
 /// An answer and its times.
@@ -68,7 +70,7 @@ pub(crate) struct TimedAnswer {
 pub(super) struct IterationTimes<'a> {
     pub(super) began_ns: u64,
     pub(super) ended_ns: u64,
-    pub(super) waited: &'a [(u64, u64)],
+    pub(super) waited: &'a [WaitedCaller],
 }
 
 /// The two queues of one worker. See the module.
@@ -197,9 +199,11 @@ impl WorkerQueues {
         let mut waited = waited.iter().peekable();
         let mut has_answers = [false; MAX_WORKERS];
         for (token, answer) in answers {
-            let since = waited.next_if(|(waiting, _)| *waiting == token);
-            let asked_ns = since.map_or(decided_ns, |(_, since_ns)| *since_ns);
-            let answer = TimedAnswer { answer, times: AnswerTimes { asked_ns, decided_ns, answered_ns } };
+            let caller = waited.next_if(|caller| caller.token == token);
+            let asked_ns = caller.map_or(decided_ns, |caller| caller.since_ns);
+            let own_sync = caller.map_or_else(OwnSync::default, |caller| caller.own_sync);
+            let times = AnswerTimes { asked_ns, decided_ns, answered_ns, own_sync };
+            let answer = TimedAnswer { answer, times };
             let number = (token & (MAX_WORKERS as u64 - 1)) as usize;
             let Some(queue) = self.queues.get(number) else { continue };
             queue.completed.lock().push((token, answer));
@@ -247,11 +251,13 @@ mod tests {
             .collect();
         assert!(tokens.iter().all(|token| token & 0xff == 2), "the queues of the second worker");
         let at_once = (tokens[0] + (1 << WORKER_BITS) * 9, Answer::ReadNow);
-        let iteration = IterationTimes { began_ns: 20, ended_ns: 25, waited: &[(tokens[1], 7)] };
+        let own_sync = OwnSync { began_us: 9, ended_us: 4 };
+        let caller = WaitedCaller { token: tokens[1], since_ns: 7, own_sync };
+        let iteration = IterationTimes { began_ns: 20, ended_ns: 25, waited: &[caller] };
         queues.deliver([at_once, (tokens[1], Answer::ReadNow)].into_iter(), iteration);
         let TimedAnswer { answer, times } = second.await.expect("an answer");
         assert!(matches!(answer, Answer::ReadNow));
-        assert_eq!(times, AnswerTimes { asked_ns: 7, decided_ns: 20, answered_ns: 25 });
+        assert_eq!(times, AnswerTimes { asked_ns: 7, decided_ns: 20, answered_ns: 25, own_sync });
         queues.close();
         assert!(first.await.is_err());
         assert!(queues.request(|token| Input::Read { token }).await.is_err());
@@ -274,6 +280,6 @@ mod tests {
         queues.deliver(std::iter::once((token, Answer::ReadNow)), iteration);
         let TimedAnswer { answer, times } = answer.await.expect("an answer");
         assert!(matches!(answer, Answer::ReadNow));
-        assert_eq!(times.asked_ns, 20, "it did not wait");
+        assert_eq!((times.asked_ns, times.own_sync), (20, OwnSync::default()), "it did not wait");
     }
 }

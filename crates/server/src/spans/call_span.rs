@@ -5,6 +5,7 @@
 //!   put                   internal    with what was asked for; events of the way through raft
 //!     queue
 //!     commit
+//!       sync              of this member's own log
 //!     apply
 //!     answer
 //! ```
@@ -122,11 +123,14 @@ impl CallSpan {
         if let Some(last) = spans.last_mut() {
             last.events = events(phases, clock);
         }
-        spans.extend(phases.iter().map(|phase| Span {
-            name: phase.name.to_owned(),
-            parent_span_id: owner.clone(),
-            ..span(&self.context, None, clock, phase.from, phase.to)
-        }));
+        for phase in phases {
+            let outer = if phase.is_within { spans.last().map(|span| &span.span_id) } else { None };
+            spans.push(Span {
+                name: phase.name.to_owned(),
+                parent_span_id: outer.unwrap_or(&owner).clone(),
+                ..span(&self.context, None, clock, phase.from, phase.to)
+            });
+        }
         spans
     }
 }
@@ -188,6 +192,8 @@ mod tests {
     //! Parents, phases, and how a call ended. What a collector receives is compared with etcd's by `tests/go/tracing`.
     use std::time::Duration;
 
+    use member::OwnSync;
+
     use super::*;
     use crate::call_times::CallTimes;
     use crate::raft_loop::AnswerTimes;
@@ -199,7 +205,9 @@ mod tests {
         let epoch = Instant::now();
         let began = epoch + Duration::from_micros(10);
         let times = CallTimes::default();
-        times.answered(AnswerTimes { asked_ns: 12_000, decided_ns: 20_000, answered_ns: 25_000 }, true);
+        let own_sync = OwnSync { began_us: 7, ended_us: 2 };
+        let answer = AnswerTimes { asked_ns: 12_000, decided_ns: 20_000, answered_ns: 25_000, own_sync };
+        times.answered(answer, true);
         let ended = began + Duration::from_micros(20);
         let end = CallEnd { path: methods::KV_PUT, code, began, ended, times: times.get() };
         let mut call = CallSpan::new(Arc::new(queue), epoch, context, "127.0.0.1".to_owned());
@@ -213,15 +221,22 @@ mod tests {
     fn each_span_has_its_parent_and_its_time() {
         let spans = spans_of(Some(9), 0);
         let names: Vec<_> = spans.iter().map(|span| span.name.as_str()).collect();
-        assert_eq!(names, ["etcdserverpb.KV/Put", "put", "queue", "commit", "apply", "answer"]);
+        assert_eq!(names, ["etcdserverpb.KV/Put", "put", "queue", "commit", "sync", "apply", "answer"]);
         assert_eq!(spans[0].parent_span_id, 9u64.to_be_bytes());
         assert_eq!((spans[0].flags, spans[1].flags), (0x301, 0x101));
         assert_eq!(spans[1].parent_span_id, spans[0].span_id);
-        assert!(spans[2..].iter().all(|phase| phase.parent_span_id == spans[1].span_id));
+        let parents = [1, 1, 3, 1, 1].map(|number: usize| &spans[number].span_id);
+        assert!(spans[2..].iter().map(|phase| &phase.parent_span_id).eq(parents));
         assert!(spans.iter().all(|span| span.trace_id == 5u128.to_be_bytes() && span.trace_state == "a=1"));
         let times: Vec<_> = spans.iter().map(|span| (span.start_ns, span.end_ns)).collect();
         let whole = (980_000, 1_000_000);
-        let phases = [(980_000, 982_000), (982_000, 990_000), (990_000, 995_000), (995_000, 1_000_000)];
+        let phases = [
+            (980_000, 982_000),
+            (982_000, 990_000),
+            (983_000, 988_000),
+            (990_000, 995_000),
+            (995_000, 1_000_000),
+        ];
         assert_eq!((times[0], times[1], &times[2..]), (whole, whole, &phases[..]));
         let events: Vec<_> =
             spans[1].events.iter().map(|event| (event.time_ns, event.name.as_str())).collect();

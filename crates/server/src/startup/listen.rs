@@ -168,6 +168,24 @@ mod tests {
         bind("x", &same, Sockets::default()).expect_err("not shared");
     }
 
+    /// `--socket-reuse-address` has no effect, as this is always so.
+    #[test]
+    fn a_port_is_bound_again_although_old_connections_linger() {
+        let first = bind("x", &urls(&["http://127.0.0.1:0".into()]), Sockets::default()).expect("bound");
+        let Listener::Tcp(tcp) = &first[0] else { panic!("tcp") };
+        tcp.set_nonblocking(false).expect("a socket");
+        let address = tcp.local_addr().expect("address");
+        let client = std::net::TcpStream::connect(address).expect("connects");
+        let (server, _) = tcp.accept().expect("accepts");
+        // The side that closes first lingers: the port of the listener.
+        drop(server);
+        drop(client);
+        drop(first);
+        let plain = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP)).expect("a socket");
+        plain.bind(&address.into()).expect_err("it lingers");
+        bind("x", &urls(&[format!("http://{address}")]), Sockets::default()).expect("bound again");
+    }
+
     #[test]
     fn only_an_abandoned_socket_is_removed() {
         let dir = tempfile::tempdir().expect("directory");
