@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::etcdserverpb as pb;
-use api::validate;
+use api::validate::{self, RaftField};
 use bytes::Bytes;
 use member::batch::CommandKind;
 use store::{ChunkSink, Damaged, NextChunk, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Values};
@@ -293,7 +293,7 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     node.admit_command(kind)?;
     // etcd's order: the token, the size, and then whether there is a user at all.
     let caller = node.identify(&call.credentials).await?;
-    validate::size(body.len(), node.live.max_request_bytes())?;
+    node.check_size(RaftField::Kv, body.len(), &caller)?;
     node.refuse_anonymous(&caller).await?;
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }
