@@ -47,6 +47,8 @@ pub struct MemberConfig {
     pub checkpoint_commands: u64,
     /// `--snapshot-catchup-entries`: entries kept for followers a little behind when the log is truncated.
     pub catchup_entries: u64,
+    /// Payload bytes of these entries, beyond which fewer are kept.
+    pub catchup_bytes: u64,
     /// Bytes of log kept for a follower while it receives a snapshot, and until it has caught up. If the snapshot is
     /// larger, so many bytes as it has.
     pub snapshot_log_bytes: u64,
@@ -142,6 +144,10 @@ pub const MAX_LAST_CHANGES_BYTES: u64 = 64 << 20;
 
 /// Entries kept for followers a little behind unless a flag says otherwise; etcd's number.
 pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;
+
+/// Payload bytes of entries kept for followers a little behind; as many entries as `--snapshot-catchup-entries` says
+/// have fewer, unless batches are large.
+pub const MAX_CATCHUP_BYTES: u64 = 128 << 20;
 
 /// Bytes of log kept for a follower that receives a small snapshot: 10 s of writes at 100 MB/s, so that what does not
 /// depend on the size, such as dialling, syncs and a checkpoint in progress, does not make it too late.

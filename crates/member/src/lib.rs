@@ -48,8 +48,8 @@ mod tests;
 pub use consensus::MessageClass;
 
 pub use config::{
-    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MAX_LAST_CHANGES_BYTES,
-    MIN_SNAPSHOT_LOG_BYTES, MemberConfig, MembershipSettings, ScrubRate, StartMode,
+    DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MAX_CATCHUP_BYTES,
+    MAX_LAST_CHANGES_BYTES, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, MembershipSettings, ScrubRate, StartMode,
 };
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent, WantedEntries};
 pub use maintenance::memory::MemoryUse;

@@ -372,6 +372,7 @@ pub(crate) fn open_member(
         pre_vote: true,
         checkpoint_commands: plan.checkpoint_commands,
         catchup_entries: plan.catchup_entries,
+        catchup_bytes: member::MAX_CATCHUP_BYTES,
         snapshot_log_bytes: SNAPSHOT_LOG_SEGMENTS * plan.segment_bytes,
         quota_bytes: plan.quota_bytes,
         store_limits: plan.store_limits[index],

@@ -23,12 +23,15 @@ func get(id uint32, key string) []byte {
 	return rangeCall(id, &pb.RangeRequest{Key: []byte(key)})
 }
 
-func rangeCall(id uint32, r *pb.RangeRequest) []byte {
-	request, err := proto.Marshal(r)
+func rangeCall(id uint32, r *pb.RangeRequest) []byte { return call(id, "/etcdserverpb.KV/Range", r) }
+
+// call is a whole call of a method.
+func call(id uint32, method string, message proto.Message) []byte {
+	request, err := proto.Marshal(message)
 	if err != nil {
 		panic(err)
 	}
-	head := wire.Append(nil, wire.Headers, wire.EndHeaders, id, wire.Block(wire.Request("/etcdserverpb.KV/Range")...))
+	head := wire.Append(nil, wire.Headers, wire.EndHeaders, id, wire.Block(wire.Request(method)...))
 	return wire.Append(head, wire.Data, wire.EndStream, id, wire.Message(0, request))
 }
 

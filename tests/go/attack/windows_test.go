@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -83,28 +84,82 @@ func TestAnswersWithoutAWindow(t *testing.T) {
 	}
 }
 
-// TestListsWithoutAWindow asks for lists of 60 MiB and takes nothing of them. Another client lists meanwhile.
+// TestListsWithoutAWindow asks for lists of 60 MiB, over one connection and over many, and takes nothing of them. Another
+// client lists meanwhile.
 func TestListsWithoutAWindow(t *testing.T) {
-	underAttack(t, mostForAnswers+large, func(at *target) {
+	for connections, lists := range map[int]int{1: sized(400, 1000), 10: sized(40, 200)} {
+		t.Run(fmt.Sprintf("%d connections", connections), func(t *testing.T) {
+			// Of each connection, 16 lists have begun, with 3 MiB each.
+			underAttack(t, mostForAnswers+large+int64(connections-1)*52, func(at *target) {
+				at.putLarge()
+				for range connections {
+					at.askInVain(lists, func(id uint32) []byte { return list(id, "large-") })
+				}
+				at.expectLists()
+			})
+		})
+	}
+}
+
+// TestTransactionsWithoutAWindow asks for transactions that read 60 MiB, made on other threads, and takes nothing of them.
+// Another client lists meanwhile.
+func TestTransactionsWithoutAWindow(t *testing.T) {
+	atOnce := int64(2 * runtime.NumCPU())
+	// Each is whole in memory once, and while it is encoded twice.
+	underAttack(t, mostForAnswers+(2*atOnce+1)*large, func(at *target) {
 		at.putLarge()
-		c := at.open(uint32(wire.InitialWindowSize), 0)
-		for i := range sized(40, 400) {
-			if err := c.Send(list(uint32(2*i+1), "large-")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		at.expectReading(c)
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		// The answer is in this process; in the server it is never as a whole.
-		client := at.other.client
-		for range 3 {
-			answer, err := client.Get(ctx, "large-", clientv3.WithPrefix(), clientv3.WithSerializable())
-			if err != nil || len(answer.Kvs) != large {
-				t.Errorf("another client's list: %v", err)
-			}
-		}
+		at.putSmall()
+		at.askInVain(sized(100, 1000), readLarge)
+		at.expectLists()
 	})
+}
+
+// putSmall writes so many keys that ranges of transactions may be long.
+func (at *target) putSmall() {
+	at.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for i := range 10 {
+		var ops []clientv3.Op
+		for j := range 100 {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("small-%d-%d", i, j), ""))
+		}
+		if _, err := at.other.client.Txn(ctx).Then(ops...).Commit(); err != nil {
+			at.t.Fatal(err)
+		}
+	}
+}
+
+// askInVain makes a call many times over a new connection that has no window for answers.
+func (at *target) askInVain(times int, call func(id uint32) []byte) {
+	at.t.Helper()
+	c := at.open(uint32(wire.InitialWindowSize), 0)
+	for i := range times {
+		if err := c.Send(call(uint32(2*i + 1))); err != nil {
+			at.t.Fatal(err)
+		}
+	}
+	at.expectReading(c)
+}
+
+// expectLists lists as another client. The answer is in this process; in the server it is never as a whole.
+func (at *target) expectLists() {
+	at.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for range 3 {
+		answer, err := at.other.client.Get(ctx, "large-", clientv3.WithPrefix(), clientv3.WithSerializable())
+		if err != nil || len(answer.Kvs) != large {
+			at.t.Errorf("another client's list: %v", err)
+		}
+	}
+}
+
+// readLarge is a whole call for a transaction that reads all large values, as old as this member may be.
+func readLarge(id uint32) []byte {
+	r := &pb.RangeRequest{Key: []byte("large-"), RangeEnd: []byte(clientv3.GetPrefixRangeEnd("large-")), Serializable: true}
+	op := &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}}
+	return call(id, "/etcdserverpb.KV/Txn", &pb.TxnRequest{Success: []*pb.RequestOp{op}})
 }
 
 // list is a whole call for all keys with a prefix, which may be as old as this member is.

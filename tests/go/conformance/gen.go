@@ -41,8 +41,8 @@ func generate(seed uint64, length int) []op {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
-// nearSizeLimit says whether it is open if a request is too large: etcd adds its own random request id, in as
-// many bytes as it takes, before it measures; and symbols are longer than what they stand for.
+// nearSizeLimit says whether it is open if a request is too large: an id that begins with the member's counts, too, in as
+// many bytes as it takes; and symbols are longer than what they stand for.
 func nearSizeLimit(o op) bool {
 	const below, above = 50, 300
 	switch o := o.(type) {

@@ -30,6 +30,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         seed: process_run,
         checkpoint_commands: CHECKPOINT_COMMANDS,
         catchup_entries: CATCHUP_ENTRIES,
+        catchup_bytes: member::MAX_CATCHUP_BYTES,
         ..alone::config(process_run)
     }
 }

@@ -16,25 +16,14 @@ mod auth;
 mod kv;
 mod lease;
 mod overlap;
+mod size;
 mod watch;
 
 pub use auth::{role_add, role_grant_permission, user_add};
 pub use kv::{MAX_TXN_DEPTH, delete_range, put, range, range_stream, txn};
 pub use lease::{MAX_LEASE_TTL, lease_grant};
+pub use size::{ProposedRequest, RaftField, size};
 pub use watch::{watch_key, watch_range, watch_start};
-
-use crate::Error;
-
-/// Refuses a request whose encoding is longer than `--max-request-bytes`.
-///
-/// etcd measures the request inside its log envelope, some tens of bytes more than the request
-/// itself; callers pass the length of what they will propose.
-///
-/// # Errors
-/// [`Error::RequestTooLarge`]
-pub fn size(encoded_bytes: usize, max_request_bytes: usize) -> Result<(), Error> {
-    if encoded_bytes > max_request_bytes { Err(Error::RequestTooLarge) } else { Ok(()) }
-}
 
 /// Whether the range contains no key. A `range_end` of one zero byte means no end.
 fn is_empty_range(key: &[u8], range_end: &[u8]) -> bool {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use consensus::{
-    Change, ConfChange, Config, Consensus, PeerState, ProposeError, Ready, Role, Start, Transition,
+    Change, ConfChange, Config, Consensus, MAX_UNCOMMITTED_BYTES, PeerState, ProposeError, Ready, Role,
+    Start, Transition,
 };
 
 use crate::cluster::Cluster;
@@ -64,6 +65,26 @@ fn a_restarted_follower_does_not_depose_its_leader() {
     cluster.node(follower).campaign();
     cluster.run(2);
     assert_eq!((cluster.leader(), cluster.node(leader).status().term), (Some(leader), term));
+}
+
+#[test]
+fn no_more_is_proposed_than_may_be_uncommitted() {
+    const BYTES: usize = 1 << 20;
+    let mut cluster = Cluster::new(4, 3);
+    let leader = cluster.elect();
+    cluster.run(2);
+    // All of them share their bytes, and none is sent.
+    let payload = Bytes::from(vec![7; BYTES]);
+    let most = MAX_UNCOMMITTED_BYTES as usize / BYTES;
+    for number in 0..most {
+        assert!(cluster.node(leader).propose(payload.clone()).is_ok(), "entry {number}");
+    }
+    assert_eq!(cluster.node(leader).propose(payload.clone()), Err(ProposeError::Overloaded));
+    assert_eq!(cluster.node(leader).propose(Bytes::from_static(b"small")), Err(ProposeError::Overloaded));
+    cluster.work(leader);
+    cluster.flush();
+    cluster.run(most);
+    cluster.node(leader).propose(payload).expect("all that went before is committed");
 }
 
 #[test]

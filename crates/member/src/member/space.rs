@@ -7,10 +7,6 @@ use crate::io::{Now, Output};
 use crate::relocation::eager::Settling;
 use crate::relocation::{RelocationContext, Relocator};
 
-/// Payload bytes of entries kept for followers that are a little behind; as many entries as
-/// `--snapshot-catchup-entries` says have fewer, unless batches are large.
-const MAX_CATCH_UP_BYTES: u64 = 128 << 20;
-
 impl Member {
     /// Begins a checkpoint of the applied state. None may be running.
     pub(super) fn begin_checkpoint(&mut self, out: &mut Output) {
@@ -120,7 +116,7 @@ impl Member {
     fn usually_forgettable(&self) -> u64 {
         let (applied, kept) = (self.apply_queue.applied(), self.config.catchup_entries);
         let forgettable = applied.saturating_sub(kept);
-        forgettable.max(self.log.index_before_last(kept, MAX_CATCH_UP_BYTES)).min(applied)
+        forgettable.max(self.log.index_before_last(kept, self.config.catchup_bytes)).min(applied)
     }
 
     /// Entries up to this index need not be kept for any follower.

@@ -33,7 +33,7 @@ use crate::jobs::Job;
 use crate::peer_message::PeerMessage;
 
 /// Entries asked for at the same time; a peer answers as many.
-const MAX_ASKED: usize = 16;
+pub(super) const MAX_ASKED: usize = 16;
 
 /// Time between two rounds over all peers, in nanoseconds, if none of them has the entry.
 const ROUND_NS: u64 = 500_000_000;

@@ -8,8 +8,9 @@
 //! a data segment and the references are switched to it.
 //!
 //! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
-//! again, which may have failed only once, and peers are asked once more. Damage is reported once (up to
-//! `MAX_REPORTED` values), until it is repaired or nothing refers to the value any more.
+//! again, which may have failed only once, and peers are asked once more; the log says once that this member stays
+//! behind. Damage is reported once (up to `MAX_REPORTED` values), until it is repaired or nothing refers to the value
+//! any more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,6 +47,8 @@ pub(crate) struct ValueRepairs {
     writing: Option<Vec<u64>>,
     /// Addresses of damaged values that were reported and are not repaired, as far as is known.
     reported: ReportedValues,
+    /// Those of them that apply waits for and no peer had.
+    missed: ReportedValues,
 }
 
 /// Addresses of damaged values that were reported.
@@ -320,6 +323,7 @@ impl ValueRepairs {
         let Some(task) = self.tasks.remove(&address) else { return };
         if result.is_ok() {
             self.reported.0.remove(&address);
+            self.missed.0.remove(&address);
         }
         for token in task.callers {
             let answer = match &result {
@@ -331,6 +335,9 @@ impl ValueRepairs {
         if task.for_apply {
             context.unblocks_apply = true;
             if result.is_err() {
+                if self.missed.insert(address) {
+                    context.out.notices.push(Notice::Failure { text: stays_behind(address) });
+                }
                 // This member's disk may have failed only once: apply tries it again. If the value is still damaged,
                 // peers are asked again after a while.
                 self.tasks.insert(
@@ -345,7 +352,7 @@ impl ValueRepairs {
     pub(crate) fn state_replaced(&mut self, context: &mut RepairContext<'_>) {
         self.look_up = None;
         self.fetched.clear();
-        self.reported = ReportedValues::default();
+        (self.reported, self.missed) = Default::default();
         for address in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.end(address, Ok(()), context);
         }
@@ -364,6 +371,15 @@ impl ValueTask {
 
 fn describe(address: u64) -> String {
     format!("a value in file {:08x} at byte {}", log::file_of(address), log::offset_of(address))
+}
+
+/// What an operator reads when apply cannot go on.
+fn stays_behind(address: u64) -> String {
+    let what = describe(address);
+    format!(
+        "{what} is damaged, and no connected member has it: a transaction compares it, so this member stays behind \
+         until one sends it. Start all members; if none of them has it any more, replace this member's data"
+    )
 }
 
 pub(super) fn name_of(reference: &Reference) -> ValueName {

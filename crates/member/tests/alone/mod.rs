@@ -29,6 +29,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         pre_vote: true,
         checkpoint_commands: DEFAULT_CHECKPOINT_COMMANDS,
         catchup_entries: DEFAULT_CATCHUP_ENTRIES,
+        catchup_bytes: member::MAX_CATCHUP_BYTES,
         snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
         quota_bytes: 0,
         store_limits: StoreLimits::default(),

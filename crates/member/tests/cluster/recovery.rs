@@ -197,6 +197,43 @@ fn damaged_entries_are_fetched_beside_a_value_that_one_compares() {
     cluster.assert_equal();
 }
 
+/// All others have overwritten the value, and purged it. The member stays behind, says once what to do, and accounts
+/// the entries that wait: those that the start has found, and those that came since.
+#[test]
+fn a_compared_value_that_no_member_has_leaves_its_member_behind() {
+    const ENTRY_BYTES: usize = 20_000;
+    let (mut cluster, hurt) = compared(3, &["guard"]);
+    (0..5).for_each(|number| cluster.put(&format!("large{number}"), vec![0; ENTRY_BYTES]));
+    cluster.put("guard", "another value");
+    cluster.compact(true);
+    cluster.until("the value is gone", |cluster| {
+        let purged = |node: &crate::rig::Node| node.opened.reader.purged() == node.opened.reader.compacted();
+        cluster.nodes.values().all(purged)
+    });
+    let told = |cluster: &Cluster| {
+        let says = |text: &str| text.contains("this member stays behind") && text.contains("replace");
+        let notices = cluster.nodes[&hurt].notices.iter();
+        notices.filter(|notice| matches!(notice, Notice::Failure { text } if says(text))).count()
+    };
+    for waiting in [5, 10] {
+        cluster.start(hurt);
+        cluster.until("it says that it stays behind", |cluster| told(cluster) > 0);
+        (5..10).for_each(|number| cluster.put(&format!("large{number}"), vec![0; ENTRY_BYTES]));
+        cluster.run(600);
+        assert_eq!(told(&cluster), 1, "and it does not repeat that");
+        let node = &cluster.nodes[&hurt];
+        assert_eq!(
+            node.opened.reader.current_revision(),
+            43,
+            "it has applied what is before the transaction"
+        );
+        let memory = node.opened.status.memory();
+        let log = memory.iter().find(|(component, _)| *component == "log").map_or(0, |(_, bytes)| *bytes);
+        assert!(log >= (waiting + 5) * ENTRY_BYTES as u64, "{log} bytes are accounted");
+        cluster.stop(hurt);
+    }
+}
+
 #[test]
 fn a_lone_member_cannot_replay_what_compares_a_damaged_value() {
     let (mut cluster, hurt) = compared(1, &["guard"]);

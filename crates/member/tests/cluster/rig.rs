@@ -178,6 +178,7 @@ impl Cluster {
             pre_vote: true,
             checkpoint_commands: 50,
             catchup_entries: 20,
+            catchup_bytes: member::MAX_CATCHUP_BYTES,
             snapshot_log_bytes: MIN_SNAPSHOT_LOG_BYTES,
             quota_bytes: 0,
             store_limits: StoreLimits::default(),

@@ -145,6 +145,20 @@ fn a_follower_is_waited_for_although_it_starts_again_after_its_snapshot() {
     assert_eq!(cluster.events(leader, sending), 1);
 }
 
+/// The entries that it lacks have some 150 KB.
+#[test]
+fn a_member_behind_by_more_bytes_than_are_kept_gets_a_snapshot() {
+    let all = |config: &mut MemberConfig| config.catchup_entries = 10_000;
+    let some = |config: &mut MemberConfig| (config.catchup_entries, config.catchup_bytes) = (10_000, 100_000);
+    for (tune, snapshots) in [(all as fn(&mut MemberConfig), 0), (some, 1)] {
+        let (mut cluster, behind) = one_behind_with(tune);
+        cluster.start(behind);
+        cluster.settle();
+        assert_eq!(cluster.events(behind, installed), snapshots);
+        cluster.assert_equal();
+    }
+}
+
 #[test]
 fn a_snapshot_is_given_up_when_the_log_after_it_would_take_more_space_than_it_does() {
     let (mut cluster, behind) = one_behind_with(|config| config.snapshot_log_bytes = 0);

@@ -4,13 +4,15 @@
 //! writes leaves with the round in which it was polled. What it waits for is a waker in its stream's slot.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http2::{Connection, ErrorCode, StreamGone};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
+
+use crate::overload::ConnectionRanges;
 
 /// The client has gone; an answer would have no receiver.
 #[derive(Debug)]
@@ -42,6 +44,8 @@ struct SharedConnection {
     http2: Mutex<Connection<CallWakers>>,
     /// Streams whose calls wait for room.
     waiting: Mutex<BTreeMap<u32, Waker>>,
+    /// Its long ranges, from the first one on.
+    long_ranges: OnceLock<ConnectionRanges>,
 }
 
 /// Calls that are woken together when there is room: each may take all of it.
@@ -51,7 +55,8 @@ impl ConnectionHandle {
     /// A connection that begins now.
     pub(super) fn new(http2: Connection<CallWakers>) -> ConnectionHandle {
         let (http2, waiting) = (Mutex::new(http2), Mutex::default());
-        ConnectionHandle(Arc::new(SharedConnection { began: Instant::now(), http2, waiting }))
+        let (began, long_ranges) = (Instant::now(), OnceLock::new());
+        ConnectionHandle(Arc::new(SharedConnection { began, http2, waiting, long_ranges }))
     }
 
     /// The connection, for a moment: nothing may be polled or dropped meanwhile that could ask for it too.
@@ -204,6 +209,11 @@ impl StreamHandle {
         }
         self.connection.0.waiting.lock().insert(self.stream, context.waker().clone());
         Poll::Pending
+    }
+
+    /// The connection's long ranges, if it had any.
+    pub(super) fn long_ranges(&self) -> &OnceLock<ConnectionRanges> {
+        &self.connection.0.long_ranges
     }
 
     /// Whether the client's half is over and all of it was taken.

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 
+use tokio::sync::OwnedSemaphorePermit;
+
 use super::handle::StreamHandle;
+use crate::overload::ConnectionRanges;
 
 /// Bytes by which a connection may differ from its part of the sum: the sum is shared by all workers, and an ordinary
 /// call must not write to it.
@@ -63,6 +66,22 @@ impl AnswerRoom {
         if let Some(stream) = &self.0 {
             poll_fn(|context| stream.poll_room(context)).await;
         }
+    }
+
+    /// Waits until the connection may have another long range in their queue, as one of `at_once`. A call of this
+    /// process does not wait.
+    pub(crate) async fn admit_range(&self, at_once: usize) -> Option<OwnedSemaphorePermit> {
+        match &self.0 {
+            Some(stream) => {
+                stream.long_ranges().get_or_init(|| ConnectionRanges::at_once(at_once)).admit().await
+            }
+            None => None,
+        }
+    }
+
+    /// How many long ranges of the connection wait for that.
+    pub(crate) fn waiting_ranges(&self) -> usize {
+        self.0.as_ref().and_then(|stream| stream.long_ranges().get()).map_or(0, ConnectionRanges::waiting)
     }
 
     /// Whether there is room now, or the client is gone.

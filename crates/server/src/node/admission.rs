@@ -66,39 +66,33 @@ impl LargeRanges {
         LargeRanges { at_once: count, permits: Arc::new(Semaphore::new(count)), wait: Arc::default() }
     }
 
-    /// How long a new one would wait for its permit.
-    pub(crate) fn expected_wait(&self) -> Duration {
-        self.wait.expected(self.at_once)
+    /// How long a new one for this room would wait for its permit.
+    pub(crate) fn expected_wait(&self, room: &AnswerRoom) -> Duration {
+        self.wait.expected(self.at_once, room.waiting_ranges())
     }
 
-    /// Waits for a permit, then runs `encode` on a thread of its own. It runs to its end even if the caller is dropped,
-    /// and counts until then.
+    /// Waits for room for an answer and for a permit, then runs `encode` on a thread of its own. It runs to its end
+    /// even if the caller is dropped, and counts until then. Without room no permit is taken, and as many of a
+    /// connection wait for one as there are.
     pub(crate) async fn begin<T: Send + 'static>(
-        &self,
-        encode: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        self.begin_with(&AnswerRoom::default(), encode).await
-    }
-
-    /// The same for an answer that takes room of its connection while it is made: without room, no permit is taken.
-    pub(crate) async fn begin_with<T: Send + 'static>(
         &self,
         room: &AnswerRoom,
         encode: impl FnOnce() -> T + Send + 'static,
     ) -> JoinHandle<T> {
-        let permit = loop {
+        let permits = loop {
             room.wait().await;
+            let own = room.admit_range(self.at_once).await;
             let waiting = self.wait.enter();
             // The semaphore is never closed.
             let permit = self.permits.clone().acquire_owned().await.ok();
             drop(waiting);
             if room.is_there() {
-                break permit;
+                break (own, permit);
             }
         };
         let wait = self.wait.clone();
         tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _permits = permits;
             let began = Instant::now();
             let encoded = encode();
             wait.observe(began.elapsed());
@@ -166,9 +160,11 @@ mod tests {
             let permits = ranges.permits.clone().try_acquire_many_owned(2).unwrap();
             let begun = Arc::new(AtomicBool::new(false));
             let early = begun.clone();
-            assert!(has_to_wait(ranges.begin(move || early.store(true, Ordering::SeqCst))));
+            assert!(has_to_wait(
+                ranges.begin(&AnswerRoom::default(), move || early.store(true, Ordering::SeqCst))
+            ));
             drop(permits);
-            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+            assert_eq!(ranges.begin(&AnswerRoom::default(), || 7).await.await.unwrap(), 7);
             assert!(!begun.load(Ordering::SeqCst), "a range was encoded while all permits were taken");
             assert_eq!(ranges.permits.available_permits(), 2);
         });
@@ -179,10 +175,10 @@ mod tests {
         on_one_thread(async {
             let ranges = LargeRanges::at_once(1);
             let (finish, finished) = channel::<()>();
-            drop(ranges.begin(move || finished.recv()).await);
+            drop(ranges.begin(&AnswerRoom::default(), move || finished.recv()).await);
             assert_eq!(ranges.permits.available_permits(), 0);
             finish.send(()).unwrap();
-            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+            assert_eq!(ranges.begin(&AnswerRoom::default(), || 7).await.await.unwrap(), 7);
         });
     }
 
@@ -190,8 +186,8 @@ mod tests {
     fn a_range_that_panics_returns_its_permit() {
         on_one_thread(async {
             let ranges = LargeRanges::at_once(1);
-            assert!(ranges.begin(|| panic!("a test's")).await.await.is_err());
-            assert_eq!(ranges.begin(|| 7).await.await.unwrap(), 7);
+            assert!(ranges.begin(&AnswerRoom::default(), || panic!("a test's")).await.await.is_err());
+            assert_eq!(ranges.begin(&AnswerRoom::default(), || 7).await.await.unwrap(), 7);
         });
     }
 

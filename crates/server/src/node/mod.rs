@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use api::etcdserverpb as pb;
+use api::validate::{self, ProposedRequest, RaftField};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use member::batch::CommandKind;
@@ -236,6 +237,24 @@ impl Node {
                 None => tokio::task::yield_now().await,
             }
         }
+    }
+
+    /// Refuses a request that is too large by etcd's count; `bytes` are those of the request itself.
+    ///
+    /// # Errors
+    /// [`api::Error::RequestTooLarge`]
+    pub(crate) fn check_size(
+        &self,
+        field: RaftField,
+        bytes: usize,
+        caller: &Caller,
+    ) -> Result<(), api::Error> {
+        let user = match caller {
+            Caller::User { name, revision } => Some((&**name, *revision)),
+            Caller::Internal | Caller::Anonymous => None,
+        };
+        let request = ProposedRequest { field, bytes, member_id: self.member_id, user };
+        validate::size(&request, self.live.max_request_bytes())
     }
 
     /// Replicates a command of a caller and waits until it is applied here.

@@ -16,7 +16,7 @@ use store::Caller;
 
 use super::Node;
 use crate::auth::Credentials;
-use crate::grpc::Failure;
+use crate::grpc::{AnswerRoom, Failure};
 use crate::overload::{ClientName, ExceededLimit, OpenCall, admit_on_own_worker};
 
 /// Committed entries that are not applied yet beyond which commands are refused; etcd's number.
@@ -68,8 +68,8 @@ impl Node {
     ///
     /// # Errors
     /// `too many requests`, with a hint.
-    pub(crate) fn admit_large_range(&self) -> Result<(), Failure> {
-        self.check_wait(self.large_ranges.expected_wait()).inspect_err(|_| {
+    pub(crate) fn admit_large_range(&self, room: &AnswerRoom) -> Result<(), Failure> {
+        self.check_wait(self.large_ranges.expected_wait(room)).inspect_err(|_| {
             self.metrics.own.refusals.range_wait.inc();
         })
     }

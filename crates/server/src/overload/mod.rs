@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `queue_wait.rs` | how long a new request would wait in the queues of the raft loop, by their length and drain rate |
 //! | `range_wait.rs` | the same for long ranges |
+//! | `connection_ranges.rs` | how many of one connection are in that queue |
 //! | `worker_wait.rs` | how long it waits before an RPC worker reads it, and the share that is admitted then |
 //! | `retry_hint.rs` | when a refused client should try again |
 //! | `clients/` | limits of one client: requests, bytes and open calls |
@@ -14,12 +15,14 @@
 //! themselves keep.
 
 mod clients;
+mod connection_ranges;
 mod queue_wait;
 mod range_wait;
 mod retry_hint;
 mod worker_wait;
 
 pub(crate) use clients::{ClientAccount, ClientAccounts, ClientLimits, ClientName, ExceededLimit, OpenCall};
+pub(crate) use connection_ranges::ConnectionRanges;
 pub(crate) use queue_wait::{Finished, QueueWaits, WaitEstimate};
 pub(crate) use range_wait::RangeWait;
 pub(crate) use retry_hint::retry_after;

@@ -33,9 +33,10 @@ impl RangeWait {
         self.each_ns.store(each_ns, Ordering::Relaxed);
     }
 
-    /// What a new one would wait if `at_once` run at a time.
-    pub(crate) fn expected(&self, at_once: usize) -> Duration {
-        let waiting = self.waiting.load(Ordering::Relaxed) as u64;
+    /// What a new one would wait if `at_once` run at a time, and `own` of its connection come before it that do not
+    /// wait here yet.
+    pub(crate) fn expected(&self, at_once: usize, own: usize) -> Duration {
+        let waiting = (self.waiting.load(Ordering::Relaxed) + own) as u64;
         let each_ns = self.each_ns.load(Ordering::Relaxed);
         Duration::from_nanos(waiting.saturating_mul(each_ns) / at_once.max(1) as u64)
     }
@@ -56,12 +57,13 @@ mod tests {
     fn ranges_that_wait_share_the_permits() {
         let wait = RangeWait::default();
         let entered: Vec<_> = (0..8).map(|_| wait.enter()).collect();
-        assert_eq!(wait.expected(4), Duration::ZERO, "nothing is known yet");
+        assert_eq!(wait.expected(4, 0), Duration::ZERO, "nothing is known yet");
         wait.observe(Duration::from_millis(400));
-        assert_eq!(wait.expected(4), Duration::from_millis(800));
+        assert_eq!(wait.expected(4, 0), Duration::from_millis(800));
+        assert_eq!(wait.expected(4, 6), Duration::from_millis(1_400));
         wait.observe(Duration::ZERO);
-        assert_eq!(wait.expected(4), Duration::from_millis(600));
+        assert_eq!(wait.expected(4, 0), Duration::from_millis(600));
         drop(entered);
-        assert_eq!(wait.expected(4), Duration::ZERO);
+        assert_eq!(wait.expected(4, 0), Duration::ZERO);
     }
 }

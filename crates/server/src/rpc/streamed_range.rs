@@ -46,6 +46,10 @@ const MAX_WAITING_CHUNKS: usize = 2;
 /// How long an encoder waits until a chunk is taken. A client that takes 10 MiB a second does not have it begin again.
 const MAX_CHUNK_WAIT: Duration = Duration::from_millis(100);
 
+/// The same while the client has taken nothing of the answer. Most take something in a millisecond; to begin many
+/// answers and take none must not cost others more than what is encoded.
+const MAX_FIRST_CHUNK_WAIT: Duration = Duration::from_millis(10);
+
 /// Longest message a client of grpc-go accepts; etcd sends no longer one either.
 const MAX_MESSAGE_BYTES: usize = i32::MAX as usize;
 
@@ -215,7 +219,7 @@ async fn encode(
         }
     };
     // The end is reported through the channel.
-    drop(node.large_ranges.begin_with(room, encode).await);
+    drop(node.large_ranges.begin(room, encode).await);
     receiver
 }
 
@@ -226,6 +230,10 @@ struct RangeEncoding<'a> {
     header: &'a OnceCell<pb::ResponseHeader>,
     /// Bytes that were sent before.
     skip: usize,
+    /// Whether the client has taken something of the answer.
+    is_read: bool,
+    /// Chunks that crossed.
+    chunks: usize,
     /// What crosses together, and its bytes.
     collected: Vec<Bytes>,
     bytes: usize,
@@ -239,7 +247,10 @@ impl<'a> RangeEncoding<'a> {
         header: &'a OnceCell<pb::ResponseHeader>,
         skip: usize,
     ) -> RangeEncoding<'a> {
-        RangeEncoding { parts, header, skip, collected: Vec::new(), bytes: 0, has_stopped: false }
+        // An encoder follows another one when what that had made is taken.
+        let is_read = skip > 0;
+        let collected = Vec::new();
+        RangeEncoding { parts, header, skip, is_read, chunks: 0, collected, bytes: 0, has_stopped: false }
     }
 
     /// Sends what was collected; whether it, and all before, will be taken.
@@ -248,6 +259,9 @@ impl<'a> RangeEncoding<'a> {
         let chunk = std::mem::take(&mut self.collected);
         if !self.has_stopped && !chunk.is_empty() {
             self.send(RangePart::Chunk(chunk));
+            self.chunks += 1;
+            // The first chunk is taken at once, the next one when the client has that.
+            self.is_read |= self.chunks > 1 + MAX_WAITING_CHUNKS;
         }
         !self.has_stopped
     }
@@ -257,7 +271,8 @@ impl<'a> RangeEncoding<'a> {
             self.has_stopped |= self.parts.is_closed();
             return;
         };
-        match wait_for_room(self.parts) {
+        let patience = if self.is_read { MAX_CHUNK_WAIT } else { MAX_FIRST_CHUNK_WAIT };
+        match wait_for_room(self.parts, patience) {
             Some(permit) => permit.send(part),
             None => self.has_stopped = true,
         }
@@ -265,9 +280,9 @@ impl<'a> RangeEncoding<'a> {
 }
 
 /// Blocks this thread until the channel has room; `None` if it has none in time, or the call has ended.
-fn wait_for_room(parts: &mpsc::Sender<RangePart>) -> Option<mpsc::Permit<'_, RangePart>> {
+fn wait_for_room(parts: &mpsc::Sender<RangePart>, patience: Duration) -> Option<mpsc::Permit<'_, RangePart>> {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let until = Instant::now() + MAX_CHUNK_WAIT;
+    let until = Instant::now() + patience;
     let mut permit = pin!(parts.reserve());
     loop {
         if let Poll::Ready(permit) = permit.as_mut().poll(&mut Context::from_waker(&waker)) {
@@ -381,6 +396,23 @@ mod tests {
         assert_eq!(length, 100 * CHUNK_BYTES);
         assert_eq!(chunks.len(), MAX_WAITING_CHUNKS);
         assert!(!all);
+    }
+
+    #[test]
+    fn an_encoder_waits_longer_for_a_client_that_reads() {
+        let (parts, mut receiver) = mpsc::channel(MAX_WAITING_CHUNKS);
+        let used = OnceCell::from(header(7));
+        let mut encoder = RangeEncoding::new(&parts, &used, 0);
+        let mut take = || assert!(matches!(receiver.try_recv(), Ok(RangePart::Chunk(_))));
+        encoder.push(vec![1; CHUNK_BYTES].into());
+        take();
+        encoder.push(vec![2; CHUNK_BYTES].into());
+        encoder.push(vec![3; CHUNK_BYTES].into());
+        assert!(!encoder.is_read, "the first one waits for the client");
+        take();
+        encoder.push(vec![4; CHUNK_BYTES].into());
+        assert!(encoder.is_read, "the second one is taken when the client has the first");
+        assert!(RangeEncoding::new(&parts, &used, 1).is_read, "the client has what an encoder before made");
     }
 
     #[test]

@@ -48,6 +48,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         pre_vote: config.cluster.pre_vote,
         checkpoint_commands,
         catchup_entries: storage.snapshot_catchup_entries,
+        catchup_bytes: member::MAX_CATCHUP_BYTES,
         snapshot_log_bytes: member::MIN_SNAPSHOT_LOG_BYTES,
         memory_limit_bytes,
         max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,

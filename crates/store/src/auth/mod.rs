@@ -29,6 +29,7 @@
 //! | `ranges` | merged sets of ranges |
 //! | `shared_ranges` | one such set for all users with the same roles |
 //! | `users` | users by name |
+//! | `frozen` | users and roles as they were at one moment |
 //! | `checked_leases` | what leases remember of who may write all of their keys |
 //! | `permissions` | what a caller may do |
 //! | `commands` | whether a caller may have a command carried out |
@@ -36,6 +37,7 @@
 
 mod checked_leases;
 mod commands;
+mod frozen;
 mod permissions;
 mod ranges;
 mod rules;
@@ -50,6 +52,7 @@ pub(crate) mod tests;
 
 pub(crate) use checked_leases::{CHECKED_LEASE_BYTES, CheckedLease, LeaseCheck, check_slots};
 pub(crate) use commands::{check_txn, leases_of};
+pub(crate) use frozen::FrozenAuth;
 pub use permissions::Caller;
 pub(crate) use permissions::Permit;
 pub(crate) use ranges::UserRanges;

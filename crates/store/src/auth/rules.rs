@@ -1,5 +1,7 @@
 //! The rules for changing users and roles: those of etcd, with its errors.
 
+use std::sync::Arc;
+
 use api::Error;
 use api::authpb;
 use api::etcdserverpb as pb;
@@ -162,7 +164,11 @@ impl AuthState {
         if self.is_enabled && name == ROOT {
             return Err(Error::InvalidAuthManagement);
         }
-        let RoleEntry { role, .. } = self.roles.remove(name).ok_or(Error::RoleNotFound)?;
+        if !self.roles.contains_key(name) {
+            return Err(Error::RoleNotFound);
+        }
+        let removed = Arc::make_mut(&mut self.roles).remove(name);
+        let RoleEntry { role, .. } = removed.ok_or(Error::RoleNotFound)?;
         self.subtract(hash_of_role(&role), role_bytes(&role));
         let has_it = |user: &&AuthUser| self.has_role(&user.name, name);
         let users: Vec<AuthUser> = self.users().filter(has_it).cloned().collect();

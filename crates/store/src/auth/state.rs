@@ -20,9 +20,9 @@ pub(super) const ROOT: &str = "root";
 const FIRST_AUTH_REVISION: u64 = 1;
 
 /// A role, and since when it is as it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RoleEntry {
-    pub(super) role: AuthRole,
+    pub(super) role: Arc<AuthRole>,
     /// The auth revision that its last change has made, at the latest.
     changed_at: u64,
 }
@@ -33,7 +33,7 @@ pub(crate) struct AuthState {
     pub(super) is_enabled: bool,
     pub(super) revision: u64,
     pub(super) users: Users,
-    pub(super) roles: BTreeMap<String, RoleEntry>,
+    pub(super) roles: Arc<BTreeMap<String, RoleEntry>>,
     /// Sum over users and roles, for the state hash.
     hash: u64,
     /// Accounted bytes of users and roles.
@@ -52,7 +52,7 @@ impl Default for AuthState {
             is_enabled: false,
             revision: FIRST_AUTH_REVISION,
             users: Users::default(),
-            roles: BTreeMap::new(),
+            roles: Arc::default(),
             hash: 0,
             bytes: 0,
             tokens: RwLock::default(),
@@ -85,17 +85,17 @@ impl AuthState {
 
     /// All users, by name.
     pub(crate) fn users(&self) -> impl ExactSizeIterator<Item = &AuthUser> {
-        self.users.iter().map(|entry| &*entry.user)
+        self.users.iter()
     }
 
     /// A role.
     pub(crate) fn role(&self, name: &str) -> Option<&AuthRole> {
-        self.roles.get(name).map(|entry| &entry.role)
+        self.roles.get(name).map(|entry| &*entry.role)
     }
 
     /// All roles, by name.
     pub(crate) fn roles(&self) -> impl ExactSizeIterator<Item = &AuthRole> {
-        self.roles.values().map(|entry| &entry.role)
+        self.roles.values().map(|entry| &*entry.role)
     }
 
     /// Whether a user exists and has a role.
@@ -153,7 +153,7 @@ impl AuthState {
     pub(super) fn put_user(&mut self, user: AuthUser) {
         self.add(hash_of_user(&user), user_bytes(&user));
         let is_root = user.has_role(ROOT);
-        let entry = UserEntry { user: Box::new(user), is_root, merged: RwLock::default() };
+        let entry = UserEntry { user: Arc::new(user), is_root, merged: RwLock::default() };
         if let Some(old) = self.users.insert(entry) {
             self.subtract(hash_of_user(&old.user), user_bytes(&old.user));
         }
@@ -162,8 +162,9 @@ impl AuthState {
     /// Adds or replaces a role.
     pub(super) fn put_role(&mut self, role: AuthRole) {
         self.add(hash_of_role(&role), role_bytes(&role));
-        let changed_at = self.revision + 1;
-        if let Some(old) = self.roles.insert(role.name.clone(), RoleEntry { role, changed_at }) {
+        let (name, changed_at) = (role.name.clone(), self.revision + 1);
+        let entry = RoleEntry { role: Arc::new(role), changed_at };
+        if let Some(old) = Arc::make_mut(&mut self.roles).insert(name, entry) {
             self.subtract(hash_of_role(&old.role), role_bytes(&old.role));
         }
     }

@@ -9,7 +9,7 @@
 //! by_name    7: bob    31: root    40: ann
 //! ```
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 
@@ -24,18 +24,18 @@ type MergedAt = Option<(u64, Arc<UserRanges>)>;
 /// A user, and what its permissions amount to. What a look-up needs is in the table; the rest is not.
 #[derive(Debug)]
 pub(super) struct UserEntry {
-    pub(super) user: Box<AuthUser>,
+    pub(super) user: Arc<AuthUser>,
     /// Whether it may do everything.
     pub(super) is_root: bool,
     /// Its merged ranges, once they were needed.
     pub(super) merged: RwLock<MergedAt>,
 }
 
-/// All users. The two fields have the same names.
+/// All users. The two fields have the same ones.
 #[derive(Debug, Default)]
 pub(super) struct Users {
     by_name: HashMap<Arc<str>, UserEntry, BuildHasherDefault<DefaultHasher>>,
-    in_order: BTreeSet<Arc<str>>,
+    in_order: Arc<BTreeMap<Arc<str>, Arc<AuthUser>>>,
 }
 
 impl Users {
@@ -55,20 +55,26 @@ impl Users {
     }
 
     /// All users, by name.
-    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &UserEntry> {
-        self.in_order.iter().map(|name| &self.by_name[name])
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &AuthUser> {
+        self.in_order.values().map(|user| &**user)
+    }
+
+    /// All users by name, as they are now; the next change copies the map if this still exists.
+    pub(super) fn shared(&self) -> Arc<BTreeMap<Arc<str>, Arc<AuthUser>>> {
+        self.in_order.clone()
     }
 
     /// Adds or replaces a user; returns the one before.
     pub(super) fn insert(&mut self, entry: UserEntry) -> Option<UserEntry> {
         let name = self.shared_name(&entry.user.name).unwrap_or_else(|| entry.user.name.as_str().into());
-        self.in_order.insert(name.clone());
+        Arc::make_mut(&mut self.in_order).insert(name.clone(), entry.user.clone());
         self.by_name.insert(name, entry)
     }
 
     /// Removes a user; returns it.
     pub(super) fn remove(&mut self, name: &str) -> Option<UserEntry> {
-        self.in_order.remove(name);
-        self.by_name.remove(name)
+        let removed = self.by_name.remove(name)?;
+        Arc::make_mut(&mut self.in_order).remove(name);
+        Some(removed)
     }
 }

@@ -6,14 +6,49 @@ use api::etcdserverpb as pb;
 
 use super::codec::{FieldReader, put_bytes, put_number, put_signed};
 use super::error::{OLDEST_FORMAT, RestoreError, WITH_AUTH, WITH_COMMAND_SET, WITH_DOWNGRADE, WITH_LINEAGE};
-use crate::auth::{AuthRole, AuthUser, RangePermission};
+use crate::auth::{AuthRole, AuthUser, FrozenAuth, RangePermission};
 use crate::state::{ClusterMember, DOWNGRADE_COMMAND_SET, FIRST_COMMAND_SET, StoreState};
 
 /// The first command set with users and roles, so that its checkpoints have format 4.
 const FIRST_SET_WITH_AUTH: u8 = 3;
 
-/// The body of the frame.
-pub(super) fn write(state: &StoreState) -> Vec<u8> {
+/// What the frame holds, as it was when this was made. Users and roles may be many, so they are shared with the state,
+/// not copied in the hold of its lock.
+pub(super) struct SmallState {
+    before_auth: Vec<u8>,
+    auth: Option<FrozenAuth>,
+    behind_auth: Vec<u8>,
+}
+
+impl SmallState {
+    /// That of a state.
+    pub(super) fn of(state: &StoreState) -> SmallState {
+        let format = format_of(state);
+        let mut behind_auth = Vec::new();
+        if has_downgrade(format) {
+            let target = state.members.downgrade_target.as_deref();
+            put_bytes(&mut behind_auth, target.unwrap_or_default().as_bytes());
+        }
+        if has_lineage(format) {
+            put_number(&mut behind_auth, state.members.lineage);
+        }
+        let auth = has_auth(format).then(|| state.auth.freeze());
+        SmallState { before_auth: put_members(state), auth, behind_auth }
+    }
+
+    /// The body of the frame.
+    pub(super) fn body(self) -> Vec<u8> {
+        let mut body = self.before_auth;
+        if let Some(auth) = self.auth {
+            put_auth(&mut body, &auth);
+        }
+        body.extend_from_slice(&self.behind_auth);
+        body
+    }
+}
+
+/// Alarms, members and the version of the cluster.
+fn put_members(state: &StoreState) -> Vec<u8> {
     let mut body = Vec::new();
     let alarms = state.alarms.list(0);
     put_number(&mut body, alarms.len() as u64);
@@ -33,15 +68,6 @@ pub(super) fn write(state: &StoreState) -> Vec<u8> {
     if has_command_set(format_of(state)) {
         put_number(&mut body, u64::from(state.members.command_set));
         put_number(&mut body, state.members.changed_at);
-    }
-    if has_auth(format_of(state)) {
-        put_auth(&mut body, state);
-    }
-    if has_downgrade(format_of(state)) {
-        put_bytes(&mut body, state.members.downgrade_target.as_deref().unwrap_or_default().as_bytes());
-    }
-    if has_lineage(format_of(state)) {
-        put_number(&mut body, state.members.lineage);
     }
     body
 }
@@ -139,10 +165,9 @@ fn read_member(fields: &mut FieldReader<'_>) -> Result<ClusterMember, RestoreErr
     Ok(ClusterMember { id, name, peer_urls, client_urls, learner, incarnation: fields.number()? })
 }
 
-fn put_auth(out: &mut Vec<u8>, state: &StoreState) {
-    let auth = &state.auth;
-    out.push(u8::from(auth.is_enabled()));
-    put_number(out, auth.revision());
+fn put_auth(out: &mut Vec<u8>, auth: &FrozenAuth) {
+    out.push(u8::from(auth.is_enabled));
+    put_number(out, auth.revision);
     put_number(out, auth.users().len() as u64);
     for user in auth.users() {
         put_bytes(out, user.name.as_bytes());

@@ -9,7 +9,7 @@ use super::codec::{put_bytes, put_number, put_signed};
 use super::frame::{FrameKind, frame};
 use super::header::{CheckpointHeader, CheckpointKind};
 use super::keys::KeysChunk;
-use super::small_state;
+use super::small_state::{self, SmallState};
 use crate::index::{IndexKey, KeyBounds, KeyRecord, walk_chunk};
 use crate::lessor::{FrozenLeases, LeaseInfo, MAX_LEASES_AT_ONCE};
 use crate::state::{
@@ -19,7 +19,7 @@ use crate::types::{AppliedId, Revision};
 
 /// Entries in a frame of removed keys or relocated values; a few dozen bytes each as a rule. Long keys close it
 /// earlier, by its bytes.
-const MAX_FRAME_ENTRIES: usize = 2_000;
+pub(super) const MAX_FRAME_ENTRIES: usize = 2_000;
 
 /// A checkpoint being written: an iterator over its chunks. It may be moved to another thread. While it lives, nothing
 /// is purged.
@@ -30,8 +30,10 @@ pub struct CheckpointSource {
     revision: i64,
     /// Versions above this revision are in the checkpoint; `i64::MIN` in a base.
     baseline: i64,
-    /// The frames of header and small state.
-    first_frames: std::vec::IntoIter<Bytes>,
+    /// The first frame, until it is taken.
+    header: Option<Bytes>,
+    /// What the second one is made of, until it is.
+    small: Option<SmallState>,
     leases: LeasesLeft,
     /// What a delta holds; shared with the tracker, which takes it back if the checkpoint fails.
     changes: Option<Arc<TrackedChanges>>,
@@ -76,8 +78,7 @@ impl CheckpointSource {
         let (applied, revision) = (state.applied, state.revision);
         let kind = if changed.is_some() { CheckpointKind::Delta } else { CheckpointKind::Base };
         let baseline = changed.as_ref().map(|(baseline, _)| *baseline);
-        let first_frames =
-            vec![header(state, kind, baseline), frame(FrameKind::Small, &small_state::write(state))];
+        let (header, small) = (Some(header(state, kind, baseline)), Some(SmallState::of(state)));
         let leases = state.lessor.freeze();
         let (changes, keys, leases) = match changed {
             Some((_, changes)) => (Some(changes), KeysLeft::Noted, LeasesLeft::Noted(leases, i64::MIN)),
@@ -89,7 +90,8 @@ impl CheckpointSource {
             applied,
             revision,
             baseline: baseline.map_or(i64::MIN, |baseline| baseline.revision),
-            first_frames: first_frames.into_iter(),
+            header,
+            small,
             leases,
             changes,
             removed: Vec::new().into_iter(),
@@ -235,11 +237,12 @@ impl Iterator for CheckpointSource {
         if self.ended {
             return None;
         }
-        if let Some(frame) = self.first_frames.next() {
-            if self.first_frames.len() == 0 {
-                self.sort_lists();
-            }
-            return Some(frame);
+        if let Some(header) = self.header.take() {
+            return Some(header);
+        }
+        if let Some(small) = self.small.take() {
+            self.sort_lists();
+            return Some(frame(FrameKind::Small, &small.body()));
         }
         match self.leases_chunk() {
             Ok(None) => {}

@@ -15,7 +15,7 @@ use api::Error;
 use api::etcdserverpb as pb;
 
 use super::handle::Reader;
-use crate::auth::{AuthRole, AuthUser, Caller, TokenHash, TokenLookup, TokenPosition, check_txn};
+use crate::auth::{AuthRole, AuthUser, Caller, FrozenAuth, TokenHash, TokenLookup, TokenPosition, check_txn};
 
 impl Reader {
     /// Whether permissions are demanded.
@@ -148,7 +148,7 @@ impl Reader {
 
     /// The names of all users, in order.
     pub fn auth_users(&self) -> Vec<String> {
-        self.shared.state.read().auth.users().map(|user| user.name.clone()).collect()
+        self.frozen().users().map(|user| user.name.clone()).collect()
     }
 
     /// A role.
@@ -158,6 +158,11 @@ impl Reader {
 
     /// The names of all roles, in order.
     pub fn auth_roles(&self) -> Vec<String> {
-        self.shared.state.read().auth.roles().map(|role| role.name.clone()).collect()
+        self.frozen().roles().map(|role| role.name.clone()).collect()
+    }
+
+    /// Users and roles as they are, for reading them without the lock.
+    fn frozen(&self) -> FrozenAuth {
+        self.shared.state.read().auth.freeze()
     }
 }

@@ -1,6 +1,7 @@
 //! What a member with damage asks its peers.
 
 mod entries;
+mod recovery;
 mod serving;
 mod values;
 

@@ -9,6 +9,7 @@ mod signed_token;
 mod users;
 
 use api::etcdserverpb as pb;
+use api::validate::RaftField;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use member::{MAX_NAME_BYTES, WITH_AUTH, encode_auth};
@@ -32,15 +33,17 @@ use crate::node::Node;
 const PASSWORD_TOO_LONG: &str = "bcrypt: password length exceeds 72 bytes";
 
 pub(super) async fn auth_enable(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
+    let bytes = body.len();
     decode::<pb::AuthEnableRequest>(body)?;
-    let header = change(node, call, &AuthCommand::Enable).await?;
+    let header = change(node, call, bytes, &AuthCommand::Enable).await?;
     tracing::info!("enabled authentication");
     Ok(EncodedMessage::message(&pb::AuthEnableResponse { header }))
 }
 
 pub(super) async fn auth_disable(node: &Node, call: &Call, body: Bytes) -> Result<EncodedMessage, Failure> {
+    let bytes = body.len();
     decode::<pb::AuthDisableRequest>(body)?;
-    let header = change(node, call, &AuthCommand::Disable).await?;
+    let header = change(node, call, bytes, &AuthCommand::Disable).await?;
     tracing::info!("disabled authentication");
     Ok(EncodedMessage::message(&pb::AuthDisableResponse { header }))
 }
@@ -55,7 +58,7 @@ pub(super) async fn auth_status(node: &Node, _: &Call, body: Bytes) -> Result<En
     }))
 }
 
-/// Replicates a change; returns the header of its response.
+/// Replicates a change, of which etcd would propose so many bytes; returns the header of its response.
 ///
 /// # Errors
 /// Those of the rules and of the caller's permission; [`api::Error::NotCapable`] while a member of an older release
@@ -63,9 +66,13 @@ pub(super) async fn auth_status(node: &Node, _: &Call, body: Bytes) -> Result<En
 async fn change(
     node: &Node,
     call: &Call,
+    bytes: usize,
     command: &AuthCommand,
 ) -> Result<Option<pb::ResponseHeader>, Failure> {
-    let caller = node.identify_writer(&call.credentials).await?;
+    // etcd's order.
+    let caller = node.identify(&call.credentials).await?;
+    node.check_size(RaftField::Auth, bytes, &caller)?;
+    node.refuse_anonymous(&caller).await?;
     let (revision, _) = propose(node, &call.times, caller, command).await?;
     Ok(Some(node.header(revision)))
 }
@@ -81,7 +88,6 @@ async fn propose(
         return Err(api::Error::NotCapable.into());
     }
     let body = encode_auth(command);
-    api::validate::size(body.len(), node.live.max_request_bytes())?;
     match node.propose_for(times, CommandKind::Auth, caller, body).await? {
         Reply::Auth { revision, index } => Ok((revision, index)),
         _ => Err(Failure::unexpected()),

@@ -18,9 +18,10 @@ pub(in crate::rpc) async fn role_add(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
+    let bytes = body.len();
     let request: pb::AuthRoleAddRequest = decode(body)?;
     check_name(&request.name)?;
-    let header = change(node, call, &AuthCommand::RoleAdd(request)).await?;
+    let header = change(node, call, bytes, &AuthCommand::RoleAdd(request)).await?;
     Ok(EncodedMessage::message(&pb::AuthRoleAddResponse { header }))
 }
 
@@ -29,7 +30,7 @@ pub(in crate::rpc) async fn role_delete(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::RoleDelete(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::RoleDelete(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthRoleDeleteResponse { header }))
 }
 
@@ -38,7 +39,7 @@ pub(in crate::rpc) async fn role_grant_permission(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::RoleGrantPermission(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::RoleGrantPermission(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthRoleGrantPermissionResponse { header }))
 }
 
@@ -47,7 +48,7 @@ pub(in crate::rpc) async fn role_revoke_permission(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::RoleRevokePermission(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::RoleRevokePermission(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthRoleRevokePermissionResponse { header }))
 }
 

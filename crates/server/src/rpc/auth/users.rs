@@ -4,6 +4,7 @@ use api::etcdserverpb as pb;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
+use prost::Message;
 use store::AuthCommand;
 
 use super::{change, check_name, reader_of};
@@ -13,11 +14,15 @@ use crate::grpc::{EncodedMessage, Failure};
 use crate::node::Node;
 use crate::rpc::call::{Call, decode};
 
+/// Bytes of a hash of bcrypt.
+const HASH_BYTES: usize = 60;
+
 pub(in crate::rpc) async fn user_add(
     node: &Node,
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
+    let mut bytes = body.len();
     let mut request: pb::AuthUserAddRequest = decode(body)?;
     check_name(&request.name)?;
     let password = std::mem::take(&mut request.password);
@@ -26,8 +31,9 @@ pub(in crate::rpc) async fn user_add(
         Passwords::check_new(&password)?;
         may_hash(node, call).await?;
         request.hashed_password = node.passwords.hash(call.credentials.source(), password).await?;
+        bytes = with_encoded_hash(request.encoded_len());
     }
-    let header = change(node, call, &AuthCommand::UserAdd(request)).await?;
+    let header = change(node, call, bytes, &AuthCommand::UserAdd(request)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserAddResponse { header }))
 }
 
@@ -36,17 +42,24 @@ pub(in crate::rpc) async fn user_change_password(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
+    let mut bytes = body.len();
     let mut request: pb::AuthUserChangePasswordRequest = decode(body)?;
     let password = std::mem::take(&mut request.password);
     Passwords::check_new(&password)?;
     may_hash(node, call).await?;
-    request.hashed_password = if password.is_empty() {
-        given_hash(&request.hashed_password)?
+    if password.is_empty() {
+        request.hashed_password = given_hash(&request.hashed_password)?;
     } else {
-        node.passwords.hash(call.credentials.source(), password).await?
-    };
-    let header = change(node, call, &AuthCommand::UserChangePassword(request)).await?;
+        request.hashed_password = node.passwords.hash(call.credentials.source(), password).await?;
+        bytes = with_encoded_hash(request.encoded_len());
+    }
+    let header = change(node, call, bytes, &AuthCommand::UserChangePassword(request)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserChangePasswordResponse { header }))
+}
+
+/// What etcd would propose of a request with a hash that this member made: it encodes the hash in base64.
+const fn with_encoded_hash(bytes: usize) -> usize {
+    bytes + HASH_BYTES.div_ceil(3) * 4 - HASH_BYTES
 }
 
 /// A hash that the client made itself: base64, as in etcd. It must be one of bcrypt, and its cost one that members
@@ -74,7 +87,7 @@ pub(in crate::rpc) async fn user_delete(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::UserDelete(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::UserDelete(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserDeleteResponse { header }))
 }
 
@@ -83,7 +96,7 @@ pub(in crate::rpc) async fn user_grant_role(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::UserGrantRole(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::UserGrantRole(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserGrantRoleResponse { header }))
 }
 
@@ -92,7 +105,7 @@ pub(in crate::rpc) async fn user_revoke_role(
     call: &Call,
     body: Bytes,
 ) -> Result<EncodedMessage, Failure> {
-    let header = change(node, call, &AuthCommand::UserRevokeRole(decode(body)?)).await?;
+    let header = change(node, call, body.len(), &AuthCommand::UserRevokeRole(decode(body)?)).await?;
     Ok(EncodedMessage::message(&pb::AuthUserRevokeRoleResponse { header }))
 }
 

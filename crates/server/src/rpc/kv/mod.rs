@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::etcdserverpb as pb;
-use api::validate;
+use api::validate::{self, RaftField};
 use bytes::Bytes;
 use member::batch::CommandKind;
 use store::{ChunkSink, Damaged, NextChunk, PermittedRange, RangeStream, ReadTxn, Reader, Reply, Values};
@@ -84,7 +84,7 @@ async fn read_txn(
         counts.keys.max(counts.history)
     });
     if is_long {
-        node.admit_large_range()?;
+        node.admit_large_range(&call.room)?;
     }
     loop {
         let header = node.header_now();
@@ -93,7 +93,7 @@ async fn read_txn(
                 let (log, reader, values) = (node.log.clone(), node.reader.clone(), node.values.clone());
                 let request = request.clone();
                 let answer = move || answer_txn(&log, &reader, values.as_ref(), header, &request);
-                node.large_ranges.begin(answer).await.await.map_err(|_| Failure::unexpected())?
+                node.large_ranges.begin(&call.room, answer).await.await.map_err(|_| Failure::unexpected())?
             }
             false => answer_txn(&node.log, &node.reader, node.values.as_ref(), header, request),
         };
@@ -185,7 +185,7 @@ async fn find_range(
         match encode_short_range(node, &request) {
             Ok(Ok(Some(parts))) => return Ok(EncodedMessage(parts).into()),
             Ok(Ok(None)) => {
-                node.admit_large_range()?;
+                node.admit_large_range(room)?;
                 return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, room, request).await?));
             }
             Ok(Err(error)) => return Err(error.into()),
@@ -259,7 +259,7 @@ async fn send_chunks(
     let _pin = node.pin();
     let stream = match node.reader.range_stream_within(request, MIN_LARGE_RANGE_STEPS)? {
         Some(stream) => stream,
-        None => begin_long_stream(node, request.clone()).await?,
+        None => begin_long_stream(node, &call.room, request.clone()).await?,
     };
     let mut range = PermittedRange::new(&node.reader, request, stream);
     loop {
@@ -282,10 +282,14 @@ async fn send_chunks(
 }
 
 /// Begins a stream that must count or sort many keys first, on another thread.
-async fn begin_long_stream(node: &Node, request: pb::RangeRequest) -> Result<RangeStream, Failure> {
-    node.admit_large_range()?;
+async fn begin_long_stream(
+    node: &Node,
+    room: &AnswerRoom,
+    request: pb::RangeRequest,
+) -> Result<RangeStream, Failure> {
+    node.admit_large_range(room)?;
     let reader = node.reader.clone();
-    let begun = node.large_ranges.begin(move || reader.range_stream(&request)).await;
+    let begun = node.large_ranges.begin(room, move || reader.range_stream(&request)).await;
     Ok(begun.await.map_err(|_| Failure::unexpected())??)
 }
 
@@ -293,7 +297,7 @@ async fn write(node: &Node, call: &Call, kind: CommandKind, body: Bytes) -> Resu
     node.admit_command(kind)?;
     // etcd's order: the token, the size, and then whether there is a user at all.
     let caller = node.identify(&call.credentials).await?;
-    validate::size(body.len(), node.live.max_request_bytes())?;
+    node.check_size(RaftField::Kv, body.len(), &caller)?;
     node.refuse_anonymous(&caller).await?;
     Ok(node.propose_for(&call.times, kind, caller, body).await?)
 }

@@ -175,6 +175,63 @@ fn checkpoints_have_users_and_roles_and_no_tokens() {
     assert_eq!(reader.token(&secret, index, 1, TTL_S), TokenLookup::Unknown);
 }
 
+#[test]
+fn users_and_roles_that_change_while_a_checkpoint_is_written_are_in_it_as_they_were() {
+    for kind in [CheckpointKind::Base, CheckpointKind::Delta] {
+        let mut bench = enabled();
+        bench.outcome_as(Caller::Internal, Command::CommandSet(3)).expect("recorded");
+        let mut chunks: Vec<Bytes> = bench.store.begin_checkpoint(CheckpointKind::Base).collect();
+        bench.store.checkpoint_written();
+        change(&mut bench, user_add("carl")).expect("added");
+        let all = |reader: &crate::Reader| {
+            let users: Vec<_> = reader.auth_users().iter().map(|name| reader.auth_user(name)).collect();
+            let roles: Vec<_> = reader.auth_roles().iter().map(|name| reader.auth_role(name)).collect();
+            (users, roles, reader.auth_revision(), reader.is_auth_enabled(), reader.state_hash())
+        };
+        let expected = all(&bench.reader);
+        let source = bench.store.begin_checkpoint(kind);
+        let captured = bench.reader.capture().expect("no entry is being applied");
+        let user = |name: &str| pb::AuthUserDeleteRequest { name: name.into() };
+        for later in [
+            AuthCommand::UserDelete(user("bob")),
+            revoke_role("ann", "r"),
+            user_add("dora"),
+            role_add("s"),
+            permit("r", authpb::permission::Type::Write, "x", ""),
+            AuthCommand::RoleDelete(pb::AuthRoleDeleteRequest { role: "r".into() }),
+            AuthCommand::Disable,
+        ] {
+            change(&mut bench, later).expect("it is allowed");
+            bench.store.check_all();
+        }
+        if kind == CheckpointKind::Base {
+            chunks.clear();
+        }
+        chunks.extend(source);
+        let (store, reader) =
+            Store::restore(bench.values.clone(), Limits::default(), checkpoints(&chunks), &Sequential)
+                .expect("it is intact");
+        store.check_all();
+        assert_eq!(all(&reader), expected, "{kind:?}");
+        let captured_users: Vec<_> = captured.users.into_iter().map(Some).collect();
+        let captured_roles: Vec<_> = captured.roles.into_iter().map(Some).collect();
+        assert_eq!((captured_users, captured_roles), (expected.0, expected.1));
+    }
+}
+
+/// However many there are, a checkpoint copies none of them in the hold of the lock in which it begins.
+#[test]
+fn users_and_roles_are_shared_with_a_checkpoint_that_begins() {
+    let mut bench = enabled();
+    let ann = |bench: &TestStore| bench.reader.shared.state.read().auth.user("ann").map(std::ptr::from_ref);
+    let frozen = bench.reader.shared.state.read().auth.freeze();
+    let shared = frozen.users().find(|user| user.name == "ann").map(std::ptr::from_ref);
+    assert_eq!(shared, ann(&bench));
+    change(&mut bench, user_add("carl")).expect("added");
+    assert_eq!(shared, ann(&bench), "a change copies pointers, and not the users that it leaves alone");
+    assert_eq!((frozen.users().len(), bench.reader.auth_users().len()), (3, 4));
+}
+
 /// The format is what `docs/internals/store-checkpoint.md` says, and stays it.
 #[test]
 fn bytes_are_those_of_format_4() {

@@ -6,6 +6,7 @@ use super::*;
 use crate::checkpoint::codec;
 use crate::checkpoint::keys::{KeysChunk, MAX_FRAME_KEY_BYTES, MAX_HELD_VERSIONS};
 use crate::checkpoint::merge::{DecodedKeys, MergedCheckpoint};
+use crate::checkpoint::source::MAX_FRAME_ENTRIES;
 use crate::index::{KeyIndex, KeyRecord, steps};
 use crate::lessor::MAX_LEASES_AT_ONCE;
 
@@ -177,6 +178,25 @@ fn the_relocated_values_of_one_key_are_divided_into_frames() {
     let (_, reader) = restore_bench(&bench, &chain).unwrap();
     let all = |reader: &Reader| reader.versions().next_chunk(usize::MAX).unwrap();
     assert_eq!(all(&reader), all(&bench.reader));
+}
+
+/// With a `--snapshot-count` of millions, a delta may remove as many keys, and no frame may grow with it.
+#[test]
+fn removed_keys_are_divided_into_frames_however_many_they_are() {
+    const KEYS: usize = 2 * MAX_FRAME_ENTRIES + 1;
+    let mut bench = TestStore::within(crate::Limits::default());
+    bench.apply((0..KEYS).map(|number| Command::Put(put_request(&format!("{number:05}"), ""))).collect());
+    let mut chain = base(&mut bench);
+    bench.store.checkpoint_written();
+    let revision = bench.delete("0", "9");
+    bench.put("other", "value");
+    bench.compact(revision + 1).unwrap();
+    while !bench.store.purge_step(1_000) {}
+    let delta: Vec<Bytes> = bench.store.begin_checkpoint(CheckpointKind::Delta).collect();
+    let removed = delta.iter().filter(|frame| frame[4] == FrameKind::Removed as u8);
+    assert_eq!(removed.count(), 3);
+    chain.extend(delta);
+    assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
 }
 
 #[test]

@@ -63,8 +63,7 @@ impl Reader {
         let (applied, mut frozen) = (state.applied, state.lessor.freeze());
         let alarms = state.alarms.list(pb::AlarmType::None as i32);
         let members = state.members.clone();
-        let (is_auth_enabled, auth_revision) = (state.auth.is_enabled(), state.auth.revision());
-        let (users, roles) = (state.auth.users().cloned().collect(), state.auth.roles().cloned().collect());
+        let auth = state.auth.freeze();
         drop(state);
         let mut leases = Vec::new();
         while let Some(more) = pinned.same_state().ok()?.lessor.next_frozen(&mut frozen) {
@@ -81,10 +80,10 @@ impl Reader {
             members: members.members.into_values().collect(),
             removed_members: members.removed.into_iter().collect(),
             cluster_version: members.cluster_version,
-            is_auth_enabled,
-            auth_revision,
-            users,
-            roles,
+            is_auth_enabled: auth.is_enabled,
+            auth_revision: auth.revision,
+            users: auth.users().cloned().collect(),
+            roles: auth.roles().cloned().collect(),
             downgrade_target: members.downgrade_target,
             versions,
         })

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use store::{Damaged, MAX_TXN_ANSWER_BYTES, Reply, Response, TxnReply, Values};
 
-use crate::grpc::{EncodedMessage, Failure};
+use crate::grpc::{AnswerRoom, EncodedMessage, Failure};
 use crate::node::{LargeRanges, MIN_LARGE_RANGE_STEPS, Node};
 use crate::rpc::call::Call;
 use crate::rpc::streamed_range::{KnownDamage, check_length};
@@ -44,13 +44,13 @@ pub(super) fn check_answer(reply: &TxnReply) -> Result<(), Failure> {
 /// are repaired. Holds no pin, because the reply was made on another thread: a value that moved since is met as damage,
 /// and read again where it is now (`store::resolve`).
 pub(super) async fn answer_write(node: &Node, call: &Call, reply: Reply) -> Result<EncodedMessage, Failure> {
-    let reply = sort_reply(&node.large_ranges, reply).await?;
+    let reply = sort_reply(&node.large_ranges, &call.room, reply).await?;
     check_reply(&reply)?;
     call.room.wait().await;
     let reply = Arc::new(reply);
     let mut known = KnownDamage::default();
     loop {
-        match encode_write(&node.large_ranges, &node.values, node.header_now(), &reply).await? {
+        match encode_write(&node.large_ranges, &call.room, &node.values, node.header_now(), &reply).await? {
             Ok(message) => return message,
             Err(damaged) => known.repair(node, &damaged).await?,
         }
@@ -59,7 +59,7 @@ pub(super) async fn answer_write(node: &Node, call: &Call, reply: Reply) -> Resu
 
 /// A reply with its ranges sorted by numbers: on another thread if it has many versions. A range is cut at its limit
 /// when it is sorted, so a short answer may have many before.
-async fn sort_reply(large_ranges: &LargeRanges, reply: Reply) -> Result<Reply, Failure> {
+async fn sort_reply(large_ranges: &LargeRanges, room: &AnswerRoom, reply: Reply) -> Result<Reply, Failure> {
     let is_large = reply.versions() >= MIN_LARGE_RANGE_STEPS;
     match reply {
         Reply::Txn(mut txn) if txn.is_unsorted() => {
@@ -68,7 +68,7 @@ async fn sort_reply(large_ranges: &LargeRanges, reply: Reply) -> Result<Reply, F
                 Reply::Txn(txn)
             };
             match is_large {
-                true => large_ranges.begin(sorted).await.await.map_err(|_| Failure::unexpected()),
+                true => large_ranges.begin(room, sorted).await.await.map_err(|_| Failure::unexpected()),
                 false => Ok(sorted()),
             }
         }
@@ -79,6 +79,7 @@ async fn sort_reply(large_ranges: &LargeRanges, reply: Reply) -> Result<Reply, F
 /// The encoded response to a write, made on another thread if it has many versions.
 async fn encode_write(
     large_ranges: &LargeRanges,
+    room: &AnswerRoom,
     values: &Arc<dyn Values>,
     header: pb::ResponseHeader,
     reply: &Arc<Reply>,
@@ -88,7 +89,7 @@ async fn encode_write(
     }
     let (reply, values) = (reply.clone(), values.clone());
     let encode = move || encode_reply(values.as_ref(), header, &reply);
-    large_ranges.begin(encode).await.await.map_err(|_| Failure::unexpected())
+    large_ranges.begin(room, encode).await.await.map_err(|_| Failure::unexpected())
 }
 
 /// The encoded response to a write; `header` is that of the response but for its revision. Runs on any thread.

@@ -70,7 +70,7 @@ async fn answers_to_writes_with_many_versions_leave_the_worker() {
         let reading = Arc::new(ReadingThreads::default());
         let values: Arc<dyn Values> = reading.clone();
         let is_deletion = matches!(reply, Reply::DeleteRange(_));
-        let message = encode_write(&ranges, &values, header, &Arc::new(reply)).await;
+        let message = encode_write(&ranges, &AnswerRoom::default(), &values, header, &Arc::new(reply)).await;
         let message = message.unwrap().expect("no value is damaged").unwrap();
         let here = std::thread::current().id();
         assert_eq!(reading.0.lock().iter().all(|thread| *thread != here), leaves);
@@ -95,7 +95,8 @@ async fn ranges_of_transactions_are_sorted_and_cut_however_long_they_are() {
         let nested = TxnReply { replies: vec![sorted, unsorted], ..TxnReply::default() };
         let reply = TxnReply { replies: vec![OpReply::Txn(nested)], ..TxnReply::default() };
         assert!(reply.is_unsorted());
-        let Ok(Reply::Txn(mut reply)) = sort_reply(&ranges, Reply::Txn(reply)).await else {
+        let Ok(Reply::Txn(mut reply)) = sort_reply(&ranges, &AnswerRoom::default(), Reply::Txn(reply)).await
+        else {
             panic!("it is the same reply")
         };
         assert!(!reply.is_unsorted());
