@@ -59,14 +59,15 @@ struct ConfChangeContext {
 }
 
 /// A request of etcd's API of version 2, with which releases up to 3.5 set a member's name and the cluster's version.
+/// Other requests of it have keys and values of clients, which may be any bytes.
 #[derive(Clone, PartialEq, Message)]
 struct V2Request {
-    #[prost(string, tag = "2")]
-    method: String,
-    #[prost(string, tag = "3")]
-    path: String,
-    #[prost(string, tag = "4")]
-    value: String,
+    #[prost(bytes = "bytes", tag = "2")]
+    method: Bytes,
+    #[prost(bytes = "bytes", tag = "3")]
+    path: Bytes,
+    #[prost(bytes = "bytes", tag = "4")]
+    value: Bytes,
 }
 
 /// A request that has one of version 2.
@@ -178,16 +179,18 @@ impl EtcdMembers {
         let within = V2Envelope::decode(data.clone()).ok().and_then(|envelope| envelope.request);
         let request = within.map_or_else(|| V2Request::decode(data.clone()), Ok);
         let V2Request { method, path, value } = request.map_err(|error| error.to_string())?;
+        let path = std::str::from_utf8(&path).unwrap_or_default();
         if method != "PUT" {
             return Ok(());
         }
         if path == "/0/version" {
-            self.cluster_version = Some(value);
+            let version = String::from_utf8(value.to_vec()).map_err(|error| error.to_string())?;
+            self.cluster_version = Some(version);
             return Ok(());
         }
         let id = path.strip_prefix("/0/members/").and_then(|rest| rest.strip_suffix("/attributes"));
         if let Some(id) = id.and_then(|id| u64::from_str_radix(id, 16).ok()) {
-            let V2Attributes { name, client_urls } = from_json(value.as_bytes())?;
+            let V2Attributes { name, client_urls } = from_json(&value)?;
             self.publish(id, name, client_urls.unwrap_or_default());
         }
         Ok(())

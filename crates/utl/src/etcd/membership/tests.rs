@@ -93,14 +93,19 @@ fn requests_of_both_versions_name_members_and_the_version() {
     assert_eq!(members.shown(), "1 a voter http://h:1 ; 2 b learner http://h:2 http://h:12");
     assert_eq!(members.cluster_version.as_deref(), Some("3.7.0"));
     assert_eq!(members.downgrade_target.as_deref(), Some("3.6.0"));
-    let v2 =
-        |path: &str, value: &str| V2Request { method: "PUT".into(), path: path.into(), value: value.into() };
+    let v2 = |path: &'static str, value: &'static str| V2Request {
+        method: "PUT".into(),
+        path: path.into(),
+        value: value.into(),
+    };
     let own = v2("/0/members/1/attributes", r#"{"name":"c","clientURLs":["http://h:11"]}"#);
     members.take(&entry(REQUEST, own.encode_to_vec()));
     let version = V2Envelope { request: Some(v2("/0/version", "3.5.0")) };
     members.take(&entry(REQUEST, version.encode_to_vec()));
     assert_eq!(members.shown(), "1 c voter http://h:1 http://h:11; 2 b learner http://h:2 http://h:12");
     assert_eq!(members.cluster_version.as_deref(), Some("3.5.0"));
+    let of_client = V2Request { value: vec![0xff].into(), ..v2("/1/key", "") };
+    members.take(&entry(REQUEST, of_client.encode_to_vec()));
     let over = pb::InternalRaftRequest {
         downgrade_info_set: Some(DowngradeInfoSetRequest::default()),
         ..Default::default()
