@@ -84,7 +84,7 @@ pub use command::{
     Applied, BatchContext, Command, DeleteReply, LeaseChange, MAX_TXN_ANSWER_BYTES, OpReply, Outcome,
     PutReply, Reply, Slice, TxnReply,
 };
-pub use import::{ImportReplay, ImportTotals, StateImport};
+pub use import::{ImportReplay, ImportTotals, ImportedMembers, StateImport};
 pub use index::VERSION_OVERHEAD_BYTES;
 pub use lessor::{LeaseInfo, MAX_LEASE_TTL};
 pub use memory::StoreMemory;

@@ -52,6 +52,19 @@ const MARK: Flag = switch(
      disallowed otherwise)",
 );
 
+/// `--name` and `--initial-cluster` of a command that keeps the members unless a new cluster is requested.
+const MEMBER: Flag = text(
+    "name",
+    "",
+    "Name of the member that the directory is for (default the one whose directory is read; of a new cluster \
+     \"default\")",
+);
+const REPLACING_CLUSTER: Flag = text(
+    "initial-cluster",
+    "",
+    "Initial cluster configuration of a new cluster; without it the members, their ids and the cluster id stay",
+);
+
 const RESTORE: Command = Command {
     usage: "restore <filename> --data-dir {output dir} [options]",
     short: "Restores an etcd member snapshot to an etcd directory",
@@ -116,10 +129,10 @@ const IMPORT: Command = Command {
     flags: &[
         DATA_DIR,
         WAL_DIR,
-        CLUSTER,
+        REPLACING_CLUSTER,
         TOKEN,
         PEER_URLS,
-        NAME,
+        MEMBER,
         BUMP,
         MARK,
         switch("committed-only", "Leave out entries of its log that it does not know to be committed"),
@@ -129,9 +142,17 @@ const IMPORT: Command = Command {
 };
 
 const EXPORT: Command = Command {
-    usage: "export <filename> --data-dir {data dir}",
+    usage: "export <filename or directory> --data-dir {data dir}",
     short: "Writes the state of a member that was stopped as a snapshot, for etcd and for restore",
-    flags: &[STELE_DIR, STELE_WAL],
+    flags: &[
+        STELE_DIR,
+        STELE_WAL,
+        switch("as-directory", "Write a data directory, with which etcd can be started"),
+        REPLACING_CLUSTER,
+        TOKEN,
+        PEER_URLS,
+        MEMBER,
+    ],
     own: true,
     ..BLANK
 };

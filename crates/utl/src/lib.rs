@@ -12,7 +12,7 @@
 //! | `directory` | data directories of Stele: `snapshot restore`, `export`, `inspect`, `verify`, `repair` |
 //! | `archived` | archives of continuous backups: `restore`, `backup verify` |
 //! | `part_file` | a file that gets its name when it is whole |
-//! | `etcd` | data directories of etcd: `import`, `defrag`, `migrate` |
+//! | `etcd` | data directories of etcd: `import`, `export --as-directory`, `defrag`, `migrate` |
 //!
 //! Nothing here speaks to a server. Whatever is read may be damaged or foreign: then one line says what was wrong, and
 //! nothing that existed has changed. A directory or file that a running process has locked is refused.
@@ -85,6 +85,7 @@ impl CommandLine {
             "defrag" => etcd::defrag::run(self),
             "migrate" => etcd::migrate::run(self),
             "import" => etcd::import::run(self),
+            "export" if self.values.switch("as-directory") => etcd::export::run(self),
             "export" => directory::export::run(self),
             "inspect" => directory::inspect::run(self),
             "verify" => directory::verify::run(self),
@@ -234,7 +235,7 @@ mod tests {
         let foreign = folder.path().join("foreign");
         std::fs::write(&foreign, vec![7; 8192]).expect("it is written");
         let (foreign, empty) = (foreign.display().to_string(), folder.path().display().to_string());
-        let lines: [(&[&str], u8, &str); 15] = [
+        let lines: [(&[&str], u8, &str); 19] = [
             (&["snapshot", "status", "/no/such"], 1, "stat /no/such: no such file or directory"),
             (&["snapshot", "status", &foreign], 1, "not a database file of etcd"),
             (&["snapshot", "status", &foreign, "-w", "x"], 4, "unsupported output format"),
@@ -246,6 +247,18 @@ mod tests {
             (&["verify", "--data-dir", &foreign], 1, "foreign is a file: --data-dir names"),
             (&["inspect", "--data-dir", "/no/such"], 1, "/no/such does not exist: --data-dir names"),
             (&["export", "/no/such/file", "--data-dir", &foreign], 1, "foreign is a file"),
+            (
+                &["export", "/no/such", "--data-dir", &foreign, "--name=a"],
+                128,
+                "--name is for --as-directory",
+            ),
+            (&["export", "/no/such", "--data-dir", &foreign, "--as-directory"], 1, "foreign is a file"),
+            (
+                &["export", "x", "--data-dir=y", "--as-directory", "--initial-cluster-token=t"],
+                128,
+                "give --initial-cluster too",
+            ),
+            (&["import", &empty, "--data-dir=y", "--initial-cluster=a=x"], 1, "no such file or directory"),
             (&["repair", "--data-dir", &foreign, "--backup-dir=/no/such"], 1, "foreign is a file"),
             (&["restore", &foreign, "--data-dir=/no/such"], 1, "foreign: it is a file; an archive"),
             (&["restore", "/no/such", "--data-dir=/no/such/new"], 1, "cannot open the directory /no/such"),

@@ -59,6 +59,7 @@ func TestTheScrubRepairsWhatNoClientReads(t *testing.T) {
 		t.Skip("it takes a minute; -slow runs it")
 	}
 	c := cluster.ForTest(t, cluster.Config{Binary: *bin, Size: 3, Args: []string{"--snapshot-count=10"}})
+	c.AllowErrors("found damaged data")
 	ctx, cancel := context.WithTimeout(t.Context(), maxScrub)
 	defer cancel()
 	m := c.Members[2]

@@ -31,6 +31,8 @@ const (
 	clusterSize = 3
 	// patience bounds every wait for something that must happen.
 	patience = 60 * time.Second
+	// slowPatience is that for a command that puts for up to a minute.
+	slowPatience = 5 * time.Minute
 	// pollInterval only decides how soon a test notices.
 	pollInterval = 50 * time.Millisecond
 )
@@ -140,7 +142,11 @@ func (s *system) fill(word string) string {
 
 // run runs etcdctl. A command that waits is interrupted as soon as it has printed something, or done what it is to do.
 func (s *system) run(ctx context.Context, c command) (outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	limit := patience
+	if c.slow {
+		limit = slowPatience
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	words := strings.Fields(c.line)
 	if !strings.Contains(c.line, "--endpoints") {

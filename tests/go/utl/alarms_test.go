@@ -89,12 +89,12 @@ func TestAlarmsGoToSteleAndBack(t *testing.T) {
 	})
 	same("a restored member", restored)
 	imported, client := unhealthy(t, cluster.StelePath(), func(m *cluster.Member, initialCluster, token string) {
-		g.follow(t, "stele utl import", append(variables(m, initialCluster, token), "ETCD_DIR="+source.Members[0].DataDir)...)
+		g.follow(t, "stele utl import $ETCD_DIR --initial-cluster", append(variables(m, initialCluster, token), "ETCD_DIR="+source.Members[0].DataDir)...)
 	})
 	same("an imported member", client)
 	stop(imported)
 	_, back := unhealthy(t, cluster.EtcdPath(), func(m *cluster.Member, initialCluster, token string) {
-		g.follow(t, "stele utl export", append(variables(m, initialCluster, token), "STELE_DIR="+imported.DataDir)...)
+		g.follow(t, "stele utl export export.db", append(variables(m, initialCluster, token), "STELE_DIR="+imported.DataDir)...)
 	})
 	same("etcd again", back)
 }

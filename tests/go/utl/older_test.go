@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -60,6 +61,30 @@ func olderIsTaken(t *testing.T, dir string) {
 	compareWithOlder(t, "the snapshot", filepath.Join(dir, snapshotAnswers), restored)
 	imported, _ := importedCluster(t, filepath.Join(dir, directory))
 	compareWithOlder(t, "the directory", filepath.Join(dir, directoryAnswers), imported)
+	stop(imported.Members[0])
+	goesOnAlone(t, dir)
+}
+
+// goesOnAlone imports a directory with its member, whose id and peer URL stay.
+func goesOnAlone(t *testing.T, dir string) {
+	t.Helper()
+	var said string
+	c := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(),
+		Prepare: func(m *cluster.Member, _, _ string) error {
+			said = utl(t, "import", filepath.Join(dir, directory), "--data-dir="+m.DataDir)
+			return nil
+		}})
+	compareWithOlder(t, "the member", filepath.Join(dir, directoryAnswers), c)
+	listed, err := connect(t, c, "root").MemberList(patiently(t))
+	check(t, err)
+	if len(listed.Members) != 1 {
+		t.Fatalf("the members are %v", listed.Members)
+	}
+	member := listed.Members[0]
+	told := fmt.Sprintf("for member %x of cluster %x", member.ID, listed.Header.ClusterId)
+	if !strings.Contains(said, told) || len(member.PeerURLs) != 1 || member.PeerURLs[0] == c.Members[0].PeerURL {
+		t.Errorf("import says %s, the cluster %v", said, listed)
+	}
 }
 
 func compareWithOlder(t *testing.T, what, file string, c *cluster.Cluster) {

@@ -316,7 +316,7 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 
 	imported := cluster.ForTest(t, cluster.Config{Binary: cluster.StelePath(),
 		Prepare: func(m *cluster.Member, initialCluster, token string) error {
-			guide.follow(t, "stele utl import", append(variables(m, initialCluster, token), "ETCD_DIR="+etcdDir)...)
+			guide.follow(t, "stele utl import $ETCD_DIR --initial-cluster", append(variables(m, initialCluster, token), "ETCD_DIR="+etcdDir)...)
 			return nil
 		}})
 	compare(t, "an imported member", want, answers(t, connect(t, imported, "root")))
@@ -330,7 +330,7 @@ func TestDataGoesToSteleAndBack(t *testing.T) {
 
 	back := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath(),
 		Prepare: func(m *cluster.Member, initialCluster, token string) error {
-			guide.follow(t, "stele utl export", append(variables(m, initialCluster, token), "STELE_DIR="+member.DataDir)...)
+			guide.follow(t, "stele utl export export.db", append(variables(m, initialCluster, token), "STELE_DIR="+member.DataDir)...)
 			return nil
 		}})
 	compare(t, "etcd again", want, answers(t, connect(t, back, "root")))

@@ -6,7 +6,7 @@
 //! go test ./membership -run Releases -old .. -same ..
 //! ```
 //!
-//! Besides, etcdutl 3.6 restores what a member sends while a downgrade to 3.6 is enabled.
+//! Besides, etcd 3.6 takes what a member sends and exports while a downgrade to 3.6 is enabled.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,9 +22,10 @@ const FIRST_COMMAND_SET: &str = "87284cc161ed";
 /// The commit before the one that is checked out, which mixes with it for good if both know the same commands.
 const BEFORE: &str = "HEAD^";
 
-/// The Go module that pins etcdutl 3.6, and its package.
-const OLDER_TOOL: &str = "tests/older-utl";
-const OLDER_TOOL_PACKAGE: &str = "go.etcd.io/etcd/etcdutl/v3";
+/// The Go module that pins etcdutl and etcd 3.6, and their packages.
+const OLDER_ETCD: &str = "tests/older-utl";
+const OLDER_TOOL: &str = "go.etcd.io/etcd/etcdutl/v3";
+const OLDER_SERVER: &str = "go.etcd.io/etcd/server/v3";
 
 /// Where the newest command set is defined, and how.
 const COMMAND_SETS: (&str, &str) =
@@ -48,11 +49,20 @@ pub(super) fn run() -> Outcome {
         );
     }
     command::run(go.env("STELE_BIN", &stele))?;
-    let tool = target_file("etcdutl-3.6")?;
-    let mut build = Command::new("go");
-    command::run(build.current_dir(OLDER_TOOL).args(["build", "-o"]).arg(&tool).arg(OLDER_TOOL_PACKAGE))?;
+    let tool = older_etcd("etcdutl-3.6", OLDER_TOOL)?;
     let mut go = go_tests("./dbfile", "AnOlderTool")?;
-    command::run(go.arg("-older-utl").arg(tool).env("STELE_BIN", &stele))
+    command::run(go.arg("-older-utl").arg(tool).env("STELE_BIN", &stele))?;
+    let server = older_etcd("etcd-3.6", OLDER_SERVER)?;
+    let mut go = go_tests("./utl", "AnOlderReleaseGoesOn")?;
+    command::run(go.arg("-older").arg(server).env("STELE_BIN", &stele))
+}
+
+/// Builds a program of etcd 3.6.
+fn older_etcd(name: &str, package: &str) -> Result<PathBuf, String> {
+    let program = target_file(name)?;
+    let mut build = Command::new("go");
+    command::run(build.current_dir(OLDER_ETCD).args(["build", "-o"]).arg(&program).arg(package))?;
+    Ok(program)
 }
 
 /// A file among the binaries of older releases.

@@ -3,8 +3,8 @@
 //! [`StateReplay`] goes on with entries of the cluster that the state is from, or with requests of etcd: a backup to
 //! any point, and what etcd's database did not have yet.
 //!
-//! [`StateRestore`] makes the data directory of a member of a new cluster that begins with a state from elsewhere,
-//! such as a backup.
+//! [`StateRestore`] makes the data directory of a member of a cluster that begins with a state from elsewhere, such as
+//! a backup. Its members are new ones, or those that another program's cluster had.
 //!
 //! It goes the way of a snapshot that is received: values into data segments, the state into a base checkpoint, and the
 //! manifest last. A new cluster begins at one entry that no member wrote; so does this one, with data:
@@ -27,15 +27,15 @@ mod replay;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use consensus::{ConfState, Start};
 use log::{Disk, Identity, Log, LogId, MAX_CHUNK_BYTES, Options, SnapshotInstaller};
-use store::{AppliedId, ClusterMember, ImportTotals, KvRef, RetainedVersion, StateImport, Store, ValueRef};
+use store::{AppliedId, ImportTotals, ImportedMembers, KvRef, RetainedVersion, StateImport, Store, ValueRef};
 
 use crate::conf_state;
-use crate::config::InitialMember;
 use crate::membership::command_sets::NEWEST_COMMAND_SET;
 use crate::open::OpenMemberError;
 
@@ -56,7 +56,8 @@ struct RestoreParts {
 }
 
 impl StateRestore {
-    /// Begins the data directory of a member of `cluster`. Below the compact revision, history is incomplete.
+    /// Begins the data directory of a member of a cluster of `members`. A member without a name has not been started.
+    /// Below the compact revision, history is incomplete.
     ///
     /// # Errors
     /// The directory cannot be made, or has data.
@@ -64,7 +65,7 @@ impl StateRestore {
         disk: &Arc<dyn Disk>,
         options: &Options,
         identity: Identity,
-        cluster: &[InitialMember],
+        members: &ImportedMembers,
         compacted: Option<i64>,
     ) -> Result<StateRestore, OpenMemberError> {
         Log::create(disk, options, identity)?;
@@ -72,13 +73,8 @@ impl StateRestore {
         let (index, term) = Start::BOOTSTRAP;
         let installer = Box::new(log.begin_install(LogId { index, term }));
         let mut state = StateImport::new(compacted);
-        let members = cluster.iter().map(|member| ClusterMember {
-            id: member.id,
-            peer_urls: member.peer_urls.clone(),
-            ..ClusterMember::default()
-        });
-        state.members(AppliedId { index, term }, members, NEWEST_COMMAND_SET);
-        let conf = ConfState::of_voters(cluster.iter().map(|member| member.id));
+        state.members(AppliedId { index, term }, members.clone(), NEWEST_COMMAND_SET);
+        let conf = conf_of(members);
         Ok(StateRestore { parts: RestoreParts { log, installer, conf }, state })
     }
 
@@ -110,6 +106,15 @@ impl StateRestore {
     pub fn finish(self) -> Result<ImportTotals, OpenMemberError> {
         self.into_replay()?.finish(None)
     }
+}
+
+/// The configuration of these members.
+fn conf_of(imported: &ImportedMembers) -> ConfState {
+    let ids = |is_learner| {
+        let some = imported.members.iter().filter(move |member| member.learner == is_learner);
+        some.map(|member| member.id).collect::<BTreeSet<u64>>()
+    };
+    ConfState { learners: ids(true).into_iter().collect(), ..ConfState::of_voters(ids(false)) }
 }
 
 /// Writes the base checkpoint of a state and commits it.

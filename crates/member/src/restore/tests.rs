@@ -6,11 +6,10 @@ use bytes::Bytes;
 use consensus::EntryKind;
 use log::{Disk, Identity, MemDisk, Options};
 use prost::Message;
-use store::{Caller, Sequential};
+use store::{Caller, ClusterMember, ImportedMembers, Sequential};
 
 use super::{StateReplay, entry_clock_ms};
 use crate::apply::decode_all;
-use crate::config::InitialMember;
 use crate::proposals::batch::{self, CommandKind, LogCommand, Origin};
 use crate::restore::{StateRestore, open_offline};
 
@@ -48,7 +47,10 @@ fn empty() -> Restored {
     let disk: Arc<dyn Disk> = Arc::new(MemDisk::new());
     let options = Options { segment_bytes: 1 << 16, ..Options::new("/data") };
     let identity = Identity { cluster_id: 1, member_id: 2, incarnation: 3 };
-    let members = [InitialMember { id: 2, name: "a".to_owned(), peer_urls: Vec::new() }];
+    let named = ClusterMember { id: 2, name: "a".to_owned(), ..ClusterMember::default() };
+    let learner = ClusterMember { id: 4, learner: true, ..ClusterMember::default() };
+    let members =
+        ImportedMembers { members: vec![named, learner], removed: vec![5], ..ImportedMembers::default() };
     let begun = StateRestore::begin(&disk, &options, identity, &members, None).expect("the disk is empty");
     Restored { disk, options, replay: begun.into_replay().expect("nothing is a state") }
 }
@@ -74,7 +76,10 @@ fn entries_are_applied_up_to_a_revision_in_their_middle() {
     let opened = open_offline(&disk, &options, &Sequential).expect("it is a whole directory");
     assert_eq!((opened.reader.current_revision(), opened.reader.lineage()), (5, 77));
     assert_eq!(opened.reader.data_state().expect("nothing is applied").hash, data.hash);
-    assert_eq!(opened.reader.members().len(), 1);
+    let members = opened.reader.members();
+    let roles: Vec<_> = members.iter().map(|member| (member.id, &member.name[..], member.learner)).collect();
+    assert_eq!((roles, opened.reader.was_removed(5)), (vec![(2, "a", false), (4, "", true)], true));
+    assert_eq!(opened.identity.cluster_id, 1);
     let (references, _) = opened.reader.live_references(|_| true, &Default::default(), usize::MAX);
     let values: Vec<Bytes> =
         references.iter().map(|found| opened.values.read(&found.value).expect("it is intact")).collect();

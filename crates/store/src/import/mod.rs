@@ -39,6 +39,19 @@ const MAX_IMPORTED_KEY_BYTES: usize = 32 << 20;
 /// little memory.
 const MAX_UNKNOWN_CHANGES: u64 = 1 << 20;
 
+/// The members that an imported state begins with, and what its cluster has decided together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportedMembers {
+    /// The members.
+    pub members: Vec<ClusterMember>,
+    /// Ids that are never used again.
+    pub removed: Vec<u64>,
+    /// As in "3.7.0"; `None` if the members are to decide it.
+    pub cluster_version: Option<String>,
+    /// As in "3.6.0"; `None` without a downgrade.
+    pub downgrade_target: Option<String>,
+}
+
 /// A state that is being made. Leases come before the versions that name them.
 pub struct StateImport {
     state: StoreState,
@@ -60,15 +73,14 @@ impl StateImport {
     }
 
     /// Sets the entry that the state is of, and the members.
-    pub fn members(
-        &mut self,
-        applied: AppliedId,
-        members: impl IntoIterator<Item = ClusterMember>,
-        command_set: u8,
-    ) {
+    pub fn members(&mut self, applied: AppliedId, imported: ImportedMembers, command_set: u8) {
+        let ImportedMembers { members, removed, cluster_version, downgrade_target } = imported;
         self.state.applied = applied;
-        self.state.members.members = members.into_iter().map(|member| (member.id, member)).collect();
-        self.state.members.command_set = command_set;
+        let state = &mut self.state.members;
+        state.members = members.into_iter().map(|member| (member.id, member)).collect();
+        state.removed = removed.into_iter().collect();
+        (state.cluster_version, state.downgrade_target) = (cluster_version, downgrade_target);
+        state.command_set = command_set;
     }
 
     /// Adds a lease. Times that no lease has become the next that one has; the id 0 means no lease.

@@ -70,13 +70,23 @@ fn a_state_is_what_its_versions_say() {
 fn users_roles_alarms_and_members_come_along() {
     let mut import = StateImport::new(None);
     let id = AppliedId { index: 1, term: 1 };
-    import.members(id, [ClusterMember { id: 5, ..ClusterMember::default() }], 4);
+    let member = ClusterMember { id: 5, name: "five".into(), learner: true, ..ClusterMember::default() };
+    let imported = ImportedMembers {
+        members: vec![member.clone()],
+        removed: vec![6],
+        cluster_version: Some("3.7.0".into()),
+        downgrade_target: Some("3.6.0".into()),
+    };
+    import.members(id, imported, 4);
     import.alarm(&pb::AlarmMember { member_id: 9, alarm: pb::AlarmType::Nospace as i32 });
     let user = AuthUser { name: "u".into(), roles: vec!["b".into(), "a".into()], ..AuthUser::default() };
     import.auth(true, 8, [user], [AuthRole { name: "a".into(), permissions: Vec::new() }]);
     let (_, reader) = loaded(import);
     let state = reader.capture().expect("nothing is applied");
-    assert_eq!((state.applied, state.members.len(), state.alarms.len()), (id, 1, 1));
+    assert_eq!((state.applied, state.members, state.alarms.len()), (id, vec![member], 1));
+    assert_eq!(state.removed_members, [6]);
+    let versions = (state.cluster_version.as_deref(), state.downgrade_target.as_deref());
+    assert_eq!(versions, (Some("3.7.0"), Some("3.6.0")));
     assert_eq!((state.is_auth_enabled, state.auth_revision), (true, 8));
     assert_eq!((state.users[0].roles.clone(), state.roles.len()), (vec!["a".into(), "b".into()], 1));
 }

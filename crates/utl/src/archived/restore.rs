@@ -25,7 +25,7 @@ use sha2::{Digest, Sha256};
 use super::target::RestoreTarget;
 use super::{open, shown_time};
 use crate::database::state::{self, StateFailure};
-use crate::directory::cluster::NewCluster;
+use crate::directory::cluster::{DirectoryCluster, NewCluster};
 use crate::directory::restore::{check_bump, target as target_directory};
 use crate::directory::staging::StagedDirectory;
 use crate::line::{CommandEnd, CommandLine, Refusal};
@@ -33,7 +33,7 @@ use crate::line::{CommandEnd, CommandLine, Refusal};
 pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let target = RestoreTarget::of_flags(line)?;
     check_bump(line)?;
-    let cluster = NewCluster::of_flags(line)?;
+    let cluster = NewCluster::of_flags(line)?.into();
     let reader = open(line)?;
     let (mut restore, directory) = begin(line, &reader, target, &cluster)?;
     restore.apply_all(line, &reader)?;
@@ -71,7 +71,7 @@ fn begin(
     line: &mut CommandLine,
     reader: &ArchiveReader,
     target: RestoreTarget,
-    cluster: &NewCluster,
+    cluster: &DirectoryCluster,
 ) -> Result<(ArchiveRestore, StagedDirectory), Refusal> {
     let mut names = target.bases(&reader.bases()?)?.into_iter().peekable();
     let (mut newest_damage, mut least_index) = (None, 0);
@@ -111,7 +111,7 @@ fn import_base(
     line: &CommandLine,
     reader: &ArchiveReader,
     name: &BaseName,
-    cluster: &NewCluster,
+    cluster: &DirectoryCluster,
     directory: &StagedDirectory,
 ) -> Result<ImportedBase, Refusal> {
     let base = match reader.base(name) {
@@ -146,7 +146,7 @@ impl ReadAt for BaseSource<'_> {
 fn import(
     line: &CommandLine,
     base: &BaseReader<'_>,
-    cluster: &NewCluster,
+    cluster: &DirectoryCluster,
     directory: &StagedDirectory,
 ) -> Result<StateReplay, Refusal> {
     let named = |why: &dyn std::fmt::Display| Refusal::error(format!("{}: {why}", base.path()));

@@ -1,4 +1,5 @@
-//! The flags that say which cluster a new data directory belongs to, checked as etcd checks them.
+//! The cluster of a new data directory: a new one of the flags, which are checked as etcd checks them, or one that goes
+//! on, of which a flag names the member.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +7,44 @@ use log::Identity;
 use member::InitialMember;
 use member::identity::url::Url;
 use member::identity::{cluster_id, member_id};
+use store::{ClusterMember, ImportedMembers};
 
 use crate::line::{CommandLine, Refusal};
 
+/// The name of a member of a new cluster without `--name`; etcd's.
+const DEFAULT_NAME: &str = "default";
+
+/// A cluster with which a data directory begins, and whose of its members it is.
+pub(crate) struct DirectoryCluster {
+    pub(crate) identity: Identity,
+    pub(crate) members: ImportedMembers,
+}
+
+impl DirectoryCluster {
+    /// A new directory of a member.
+    pub(crate) fn new(cluster_id: u64, member_id: u64, members: ImportedMembers) -> DirectoryCluster {
+        DirectoryCluster { identity: Identity { cluster_id, member_id, incarnation: random() }, members }
+    }
+}
+
+impl From<NewCluster> for DirectoryCluster {
+    /// A name counts as that of a member which was started, so the members begin without.
+    fn from(cluster: NewCluster) -> DirectoryCluster {
+        let member = |member: InitialMember| ClusterMember {
+            id: member.id,
+            peer_urls: member.peer_urls,
+            ..ClusterMember::default()
+        };
+        let members = cluster.members.into_iter().map(member).collect();
+        let members = ImportedMembers { members, ..ImportedMembers::default() };
+        DirectoryCluster::new(cluster.cluster_id, cluster.member_id, members)
+    }
+}
+
 /// The cluster of a new data directory, and which member of it this is.
 pub(crate) struct NewCluster {
-    pub(crate) identity: Identity,
+    pub(crate) cluster_id: u64,
+    pub(crate) member_id: u64,
     pub(crate) members: Vec<InitialMember>,
 }
 
@@ -21,10 +54,35 @@ impl NewCluster {
     /// # Errors
     /// What is wrong with them, in etcd's words where it has some.
     pub(crate) fn of_flags(line: &CommandLine) -> Result<NewCluster, Refusal> {
+        NewCluster::of_member(line, line.values.text("name"))
+    }
+
+    /// As [`of_flags`](Self::of_flags), if the line has `--initial-cluster`. Without it the members stay.
+    ///
+    /// # Errors
+    /// As [`of_flags`](Self::of_flags); a flag of a new cluster without that one.
+    pub(crate) fn if_requested(line: &CommandLine) -> Result<Option<NewCluster>, Refusal> {
+        let values = &line.values;
+        if values.on_line("initial-cluster") {
+            let name = Some(values.text("name")).filter(|name| !name.is_empty());
+            return NewCluster::of_member(line, name.unwrap_or(DEFAULT_NAME)).map(Some);
+        }
+        match ["initial-cluster-token", "initial-advertise-peer-urls"]
+            .iter()
+            .find(|flag| values.on_line(flag))
+        {
+            None => Ok(None),
+            Some(flag) => Err(Refusal::bad_args(format!(
+                "--{flag} is for a new cluster: give --initial-cluster too, or leave it out and the members stay"
+            ))),
+        }
+    }
+
+    fn of_member(line: &CommandLine, name: &str) -> Result<NewCluster, Refusal> {
         let values = &line.values;
         let advertised = urls(values.text("initial-advertise-peer-urls").split(','))?;
         let cluster = url_map(values.text("initial-cluster"))?;
-        let (name, token) = (values.text("name"), values.text("initial-cluster-token"));
+        let token = values.text("initial-cluster-token");
         let Some(own) = cluster.get(name) else {
             let why = format!("couldn't find local name {name:?} in the initial cluster configuration");
             return Err(Refusal::error(why));
@@ -50,10 +108,38 @@ impl NewCluster {
         };
         let members: Vec<InitialMember> = cluster.iter().map(member).collect();
         let ids: Vec<u64> = members.iter().map(|member| member.id).collect();
-        let member_id = member_id(own, token, None);
-        let identity = Identity { cluster_id: cluster_id(&ids), member_id, incarnation: random() };
-        Ok(NewCluster { identity, members })
+        Ok(NewCluster { cluster_id: cluster_id(&ids), member_id: member_id(own, token, None), members })
     }
+}
+
+/// Which of the members that stay, each an id and a name, the new directory is for: the one with the name of `--name`,
+/// or without a name `own`, whose directory is read.
+///
+/// # Errors
+/// No member, or more than one, has the name; or `own` was removed, so its data is old.
+pub(crate) fn staying_member(name: &str, own: u64, members: &[(u64, &str)]) -> Result<u64, Refusal> {
+    if !members.iter().any(|(id, _)| *id == own) {
+        return Err(Refusal::error(format!(
+            "member {own:x}, whose directory this is, is no member of its cluster any more: take another member's \
+             directory, or begin a new cluster with --initial-cluster"
+        )));
+    }
+    if name.is_empty() {
+        return Ok(own);
+    }
+    let named: Vec<u64> = members.iter().filter(|(_, other)| *other == name).map(|(id, _)| *id).collect();
+    if let [id] = named.as_slice() {
+        return Ok(*id);
+    }
+    let shown = |(id, name): &(u64, &str)| match *name {
+        "" => format!("{id:x} without a name"),
+        name => format!("{name} ({id:x})"),
+    };
+    let how_many = if named.is_empty() { "no member has" } else { "several members have" };
+    Err(Refusal::error(format!(
+        "{how_many} the name {name:?}: the members are {}",
+        members.iter().map(shown).collect::<Vec<_>>().join(", ")
+    )))
 }
 
 /// `a=http://host:1,b=http://host:2`; a name that is repeated has several URLs.
@@ -84,6 +170,25 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_picks_a_member_that_stays() {
+        let members = [(0x1a, "a"), (0x2b, "b"), (0x3c, "b"), (0x4d, "")];
+        let pick = |name, own| staying_member(name, own, &members).map_err(|refusal| refusal.message);
+        assert_eq!((pick("", 0x2b), pick("a", 0x2b)), (Ok(0x2b), Ok(0x1a)));
+        let unknown = pick("c", 0x2b).expect_err("no member has it");
+        assert_eq!(
+            unknown,
+            "no member has the name \"c\": the members are a (1a), b (2b), b (3c), 4d without a name"
+        );
+        assert!(pick("b", 0x2b).is_err_and(|why| why.starts_with("several members have")));
+        for name in ["", "a"] {
+            assert!(
+                pick(name, 0x5e).is_err_and(|why| why.starts_with("member 5e, whose directory")),
+                "{name}"
+            );
+        }
+    }
 
     #[test]
     fn urls_are_checked_and_sorted() {

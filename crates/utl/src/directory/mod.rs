@@ -7,12 +7,14 @@
 //! | `restore` | `snapshot restore` |
 //! | `read_only` | a disk on which nothing changes |
 //! | `offline` | the state of a member that does not run |
+//! | `database_file` | that state as etcd's database file |
 //! | `export`, `inspect`, `verify`, `repair` | the commands with these names |
 
 pub(crate) mod cluster;
+pub(crate) mod database_file;
 pub(crate) mod export;
 pub(crate) mod inspect;
-mod offline;
+pub(crate) mod offline;
 pub(crate) mod read_only;
 pub(crate) mod repair;
 pub(crate) mod restore;

@@ -28,7 +28,7 @@ pub(super) fn open(line: &CommandLine) -> Result<OfflineState, Refusal> {
 ///
 /// # Errors
 /// As [`open`]; or an entry after the checkpoint is damaged, so the newest state is not known.
-pub(super) fn open_whole(line: &mut CommandLine) -> Result<OfflineState, Refusal> {
+pub(crate) fn open_whole(line: &mut CommandLine) -> Result<OfflineState, Refusal> {
     let opened = open(line)?;
     for warning in &opened.warnings {
         line.complain(&format!("Warning: {warning}"));

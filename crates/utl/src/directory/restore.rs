@@ -9,7 +9,7 @@ use member::OpenMemberError;
 use member::restore::{StateReplay, StateRestore};
 use store::ImportTotals;
 
-use super::cluster::NewCluster;
+use super::cluster::{DirectoryCluster, NewCluster};
 use super::staging::StagedDirectory;
 use crate::database::file::LockedFile;
 use crate::database::state;
@@ -21,7 +21,7 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     }
     check_bump(line)?;
     let file = LockedFile::open(line, &line.path(0))?;
-    let cluster = NewCluster::of_flags(line)?;
+    let cluster = NewCluster::of_flags(line)?.into();
     let target = target(line)?;
     if !line.values.switch("skip-hash-check") {
         let bar = line.bytes_bar("checking", file.database()?.bytes());
@@ -68,7 +68,7 @@ pub(crate) type ApplyRequests<'a> = &'a mut dyn FnMut(&mut StateReplay) -> Comma
 pub(crate) fn make(
     line: &mut CommandLine,
     file: &LockedFile,
-    cluster: &NewCluster,
+    cluster: &DirectoryCluster,
     target: StagedDirectory,
     requests: ApplyRequests<'_>,
 ) -> CommandEnd {
@@ -101,7 +101,7 @@ pub(crate) fn make(
     Ok(())
 }
 
-fn say(line: &mut CommandLine, cluster: &NewCluster, totals: &ImportTotals) {
+fn say(line: &mut CommandLine, cluster: &DirectoryCluster, totals: &ImportTotals) {
     if totals.missing_leases > 0 {
         line.complain(&format!(
             "Warning: keys name {} leases that do not exist; they were granted, so that the keys stay as in etcd",

@@ -1,7 +1,7 @@
 //! A data directory that gets its name when it is whole.
 //!
 //! ```text
-//! begin     D/unfinished-restore/member/…      a start with D finds no member
+//! begin     D/unfinished-restore/member/…      a start with D finds no member; unfinished-export for etcd's
 //! commit    rename to D/member                 the commit point
 //! failure   what was made is removed; after a crash, D is not empty: the next attempt refuses it and says so
 //! ```
@@ -19,6 +19,9 @@ use crate::line::{CommandEnd, Refusal, system_error};
 /// Below the data directory, as long as it is not whole.
 const UNFINISHED: &str = "unfinished-restore";
 
+/// The same for a data directory of etcd.
+const UNFINISHED_EXPORT: &str = "unfinished-export";
+
 /// What the log calls the directory with everything in it.
 const MEMBER: &str = "member";
 
@@ -31,6 +34,8 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// A data directory that is being made. What was made is removed unless it was committed.
 pub(crate) struct StagedDirectory {
     data_dir: PathBuf,
+    /// What it is called until it is whole.
+    unfinished: &'static str,
     /// A separate WAL directory, which this attempt created.
     wal_dir: Option<PathBuf>,
     /// Whether the data directory did not exist.
@@ -44,23 +49,30 @@ impl StagedDirectory {
     /// # Errors
     /// There is something in it; the WAL directory exists, cannot be created or would be renamed with the rest.
     pub(crate) fn begin(data_dir: &Path, wal_dir: Option<&Path>) -> Result<StagedDirectory, Refusal> {
-        let is_new = !data_dir.exists();
-        let is_empty = || fs::read_dir(data_dir).is_ok_and(|mut items| items.next().is_none());
-        if !is_new && !is_empty() {
-            let advice = match data_dir.join(UNFINISHED).exists() {
-                true => ": an attempt before was cut short; remove it",
-                false => "",
-            };
-            let why = format!("data-dir {data_dir:?} not empty or could not be read{advice}");
-            return Err(Refusal::error(why));
-        }
+        let is_new = check_empty(data_dir)?;
         let wal_dir = separate(data_dir, wal_dir)?;
         if let Some(wal_dir) = wal_dir {
             create_wal_dir(wal_dir)?;
         }
         Ok(StagedDirectory {
             data_dir: data_dir.to_owned(),
+            unfinished: UNFINISHED,
             wal_dir: wal_dir.map(Path::to_owned),
+            is_new,
+            is_committed: false,
+        })
+    }
+
+    /// Begins to make a data directory of etcd, in [`unfinished_member`](Self::unfinished_member).
+    ///
+    /// # Errors
+    /// There is something in it.
+    pub(crate) fn begin_export(data_dir: &Path) -> Result<StagedDirectory, Refusal> {
+        let is_new = check_empty(data_dir)?;
+        Ok(StagedDirectory {
+            data_dir: data_dir.to_owned(),
+            unfinished: UNFINISHED_EXPORT,
+            wal_dir: None,
             is_new,
             is_committed: false,
         })
@@ -72,7 +84,12 @@ impl StagedDirectory {
     }
 
     fn unfinished(&self) -> PathBuf {
-        self.data_dir.join(UNFINISHED)
+        self.data_dir.join(self.unfinished)
+    }
+
+    /// The part of it that gets its name at the end.
+    pub(crate) fn unfinished_member(&self) -> PathBuf {
+        self.unfinished().join(MEMBER)
     }
 
     /// Gives the directory, which is whole and closed, its name.
@@ -80,7 +97,7 @@ impl StagedDirectory {
     /// # Errors
     /// The system refuses.
     pub(crate) fn commit(mut self) -> CommandEnd {
-        let (from, to) = (self.unfinished().join(MEMBER), self.data_dir.join(MEMBER));
+        let (from, to) = (self.unfinished_member(), self.data_dir.join(MEMBER));
         fs::rename(&from, &to).map_err(|error| system_error("rename", &from, &error))?;
         // It has its name: whatever fails now, no part of it may be removed.
         self.is_committed = true;
@@ -89,6 +106,19 @@ impl StagedDirectory {
         let synced = fs::File::open(&self.data_dir).and_then(|dir| dir.sync_all());
         synced.map_err(|error| system_error("sync", &self.data_dir, &error))
     }
+}
+
+/// Checks that nothing is in the place of a directory. Returns whether it does not exist.
+fn check_empty(data_dir: &Path) -> Result<bool, Refusal> {
+    if !data_dir.exists() {
+        return Ok(true);
+    }
+    if fs::read_dir(data_dir).is_ok_and(|mut items| items.next().is_none()) {
+        return Ok(false);
+    }
+    let is_left = [UNFINISHED, UNFINISHED_EXPORT].iter().any(|name| data_dir.join(name).exists());
+    let advice = if is_left { ": an attempt before was cut short; remove it" } else { "" };
+    Err(Refusal::error(format!("data-dir {data_dir:?} not empty or could not be read{advice}")))
 }
 
 /// The WAL directory, if it is a separate one and not the place where the log is without one, `D/member/wal`.

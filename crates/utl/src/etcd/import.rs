@@ -14,16 +14,21 @@
 //! be among them, because the leader records the commit index after it has answered; and whether one that was not
 //! acknowledged took effect, no client knows. So they are applied, as `export` does and as the only member of a
 //! cluster does; `--committed-only` leaves them out, as etcd's `--force-new-cluster` does.
+//!
+//! The members stay, unless `--initial-cluster` begins a new cluster: those of the database, and what the same entries
+//! say of them. The cluster id is that of the log.
 
 use std::path::Path;
 
+use dbfile::records::SmallRecords;
 use member::restore::StateReplay;
 
 use super::data_dir::{self, DirectoryOwner};
+use super::membership::EtcdMembers;
 use super::request::{EntryRequest, request_of};
 use super::wal::WalTail;
 use crate::database::file::LockedFile;
-use crate::directory::cluster::NewCluster;
+use crate::directory::cluster::{DirectoryCluster, NewCluster, staying_member};
 use crate::directory::restore;
 use crate::line::{CommandEnd, CommandLine, Refusal};
 
@@ -45,9 +50,13 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     let DirectoryOwner::Etcd(path) = data_dir::owner(&source)? else {
         return Err(Refusal::error(format!("{} is not etcd's", source.display())));
     };
-    let cluster = NewCluster::of_flags(line)?;
+    let requested = NewCluster::if_requested(line)?;
     let mut found = Source::open(line, &source, &path)?;
     let behind = found.behind(line.values.switch("committed-only"));
+    let cluster = match requested {
+        Some(cluster) => cluster.into(),
+        None => found.cluster(line, &source, &behind)?,
+    };
     let target = restore::target(line)?;
     let bar = line.count_bar("applying", "entries", behind.len() as u64);
     let log = &mut found.log;
@@ -118,22 +127,55 @@ impl Source {
         }
         behind
     }
+
+    /// The cluster of the directory `dir`, with the entries `behind` its database, and the member of `--name`.
+    ///
+    /// # Errors
+    /// It is not known, or none that Stele can go on with.
+    fn cluster(
+        &mut self,
+        line: &CommandLine,
+        dir: &Path,
+        behind: &[u64],
+    ) -> Result<DirectoryCluster, Refusal> {
+        let mut members = EtcdMembers::of(&small_records(&self.file)?);
+        for index in behind {
+            let entry = self.log.entry(*index)?;
+            members.apply(&entry).map_err(|why| unknown_entry(*index, &why))?;
+        }
+        let owner = self.log.metadata();
+        let id = staying_member(line.values.text("name"), owner.member_id, &members.names())?;
+        let imported = members.into_imported().map_err(|why| {
+            Refusal::error(format!(
+                "the cluster of {}: {why}; begin a new one with --initial-cluster",
+                dir.display()
+            ))
+        })?;
+        Ok(DirectoryCluster::new(owner.cluster_id, id, imported))
+    }
+}
+
+/// All records of a database but versions.
+fn small_records(file: &LockedFile) -> Result<SmallRecords, Refusal> {
+    SmallRecords::read(&file.database()?).map_err(|error| file.refuse(&error))
 }
 
 /// The last entry that a database has.
 fn applied_index(file: &LockedFile) -> Result<u64, Refusal> {
-    let small = dbfile::records::SmallRecords::read(&file.database()?);
-    Ok(small.map_err(|error| file.refuse(&error))?.applied.index)
+    Ok(small_records(file)?.applied.index)
+}
+
+/// An entry that cannot be applied here.
+fn unknown_entry(index: u64, why: &str) -> Refusal {
+    Refusal::error(format!(
+        "entry {index} of the log {why}: start that etcd once more, and restore a snapshot of it"
+    ))
 }
 
 /// Applies an entry. One that etcd refuses is refused here too, and changes nothing.
 fn apply(log: &mut WalTail, index: u64, restore: &mut StateReplay) -> CommandEnd {
     let entry = log.entry(index)?;
-    let request = request_of(&entry).map_err(|why| {
-        Refusal::error(format!(
-            "entry {index} of the log {why}: start that etcd once more, and restore a snapshot of it"
-        ))
-    })?;
+    let request = request_of(&entry).map_err(|why| unknown_entry(index, &why))?;
     let Some(EntryRequest { caller, command }) = request else { return Ok(()) };
     match restore.apply_request(caller, command, &entry.data) {
         Ok(_) => Ok(()),

@@ -3,12 +3,12 @@
 //! ```text
 //! header: user ann, auth revision 5 | put: k    ->  Put k, by ann with revision 5
 //! header: user ann, auth revision 5 | compaction ->  Compaction, unchecked: etcd has checked it before it was logged
-//! cluster_version_set                            ->  nothing: the cluster is another one
+//! cluster_version_set                            ->  nothing: `membership` knows what it does
 //! ```
 //!
 //! A request that cannot be read, or has a field that is not known here, is an error: what it does to the state is not
-//! known. What only reads does nothing. Neither do requests of etcd's API of version 2, which changed members and keys
-//! of that API alone.
+//! known. What only reads does nothing, and so do requests of etcd's API of version 2: what those say of members is
+//! for `membership`.
 
 use api::etcdserverpb as pb;
 use base64::Engine;
@@ -19,7 +19,7 @@ use prost::encoding::{DecodeContext, decode_key, skip_field};
 use sha2::{Digest, Sha256};
 use store::{AuthCommand, Caller, Command};
 
-use super::wal::WalEntry;
+use super::wal::messages::WalEntry;
 
 /// The least time to live of a lease, in seconds, with etcd's usual election timeout: it raises shorter ones.
 const MIN_LEASE_TTL: i64 = 2;
@@ -28,7 +28,7 @@ const MIN_LEASE_TTL: i64 = 2;
 const BCRYPT_COST: u32 = 10;
 
 /// A request of version 2 in another one; in a bare request of that version, its method.
-const V2_FIELD: u32 = 2;
+pub(super) const V2_FIELD: u32 = 2;
 
 /// Fields of `InternalRaftRequest` up to etcd 3.7.
 const KNOWN_FIELDS: [std::ops::RangeInclusive<u32>; 8] =
@@ -62,7 +62,7 @@ pub(super) fn request_of(entry: &WalEntry) -> Result<Option<EntryRequest>, Strin
 }
 
 /// The numbers of the fields of a message, up to a request of version 2: a bare one is another message.
-fn fields(data: &Bytes) -> Result<Vec<u32>, String> {
+pub(super) fn fields(data: &Bytes) -> Result<Vec<u32>, String> {
     let (mut rest, mut numbers) = (data.clone(), Vec::new());
     while !rest.is_empty() && !numbers.contains(&V2_FIELD) {
         let (number, wire) = decode_key(&mut rest).map_err(|error| error.to_string())?;

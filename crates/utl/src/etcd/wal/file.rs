@@ -31,9 +31,9 @@ pub(super) const SNAPSHOT: i64 = 5;
 /// A record: `walpb.Record`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct WalRecord {
-    #[prost(int64, tag = "1")]
+    #[prost(int64, required, tag = "1")]
     pub(super) kind: i64,
-    #[prost(uint32, tag = "2")]
+    #[prost(uint32, required, tag = "2")]
     pub(super) checksum: u32,
     #[prost(bytes = "bytes", tag = "3")]
     pub(super) data: Bytes,

@@ -1,54 +1,29 @@
-//! etcd's write-ahead log, as far as an import must know it: which entries follow what the database has, and up to
-//! which one they are known to be committed.
+//! etcd's write-ahead log, as far as an import must know it: whose it is, which entries follow what the database has,
+//! and up to which one they are known to be committed. `writer` writes the log with which an exported directory begins.
 //!
 //! ```text
 //! entry 4 (term 2)   entry 5 (2)   hard state (term 2, commit 4)   entry 5 (3)   entry 6 (3)
 //! database: 4   ->   behind it 5 (term 3) and 6; committed are those up to 4
 //! ```
 //!
-//! The format is that of etcd's package `server/storage/wal`, equal in 3.4 to 3.7; `file` has its records. A later
-//! entry of an index replaces an earlier one, and all after it. A hard state comes after the entries that it commits.
+//! The format is that of etcd's package `server/storage/wal`, equal in 3.4 to 3.7: `file` has its records, and
+//! `messages` what they hold. A later entry of an index replaces an earlier one, and all after it. A hard state comes
+//! after the entries that it commits.
 //!
-//! A log is read twice: all of it to check it, then the entries behind the database, one file in memory at a time.
+//! All of a log is read to check it; then the entries behind the database, one file in memory at a time.
 
 mod file;
+pub(super) mod messages;
+pub(super) mod writer;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
 use prost::Message;
 
 use crate::line::{Refusal, system_error};
 use file::{CHECKSUM, ENTRY, HARD_STATE, METADATA, RecordFault, SNAPSHOT, WalFile, WalRecord};
-
-/// An entry: `raftpb.Entry`.
-#[derive(Clone, PartialEq, Message)]
-pub(super) struct WalEntry {
-    /// 0 a request, 1 and 2 conf changes.
-    #[prost(int32, tag = "1")]
-    pub(super) kind: i32,
-    #[prost(uint64, tag = "2")]
-    pub(super) term: u64,
-    #[prost(uint64, tag = "3")]
-    pub(super) index: u64,
-    #[prost(bytes = "bytes", tag = "4")]
-    pub(super) data: Bytes,
-}
-
-/// A snapshot that the log mentions: only the index is wanted.
-#[derive(Clone, PartialEq, Message)]
-struct WalPosition {
-    #[prost(uint64, tag = "1")]
-    index: u64,
-}
-
-/// A hard state, `raftpb.HardState`: only the commit index is wanted.
-#[derive(Clone, PartialEq, Message)]
-struct WalHardState {
-    #[prost(uint64, tag = "3")]
-    commit: u64,
-}
+use messages::{WalEntry, WalHardState, WalMetadata, WalSnapshot};
 
 /// Where an entry is.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +39,8 @@ struct EntryAt {
 #[derive(Debug, Default)]
 pub(super) struct WalTail {
     paths: Vec<PathBuf>,
+    /// Whose log it is.
+    metadata: WalMetadata,
     /// Entries behind the index, in order.
     entries: Vec<EntryAt>,
     /// The last entry; 0 without one.
@@ -98,6 +75,11 @@ impl WalTail {
             }
         }
         Ok(tail)
+    }
+
+    /// Whose log it is.
+    pub(super) fn metadata(&self) -> WalMetadata {
+        self.metadata
     }
 
     /// The newest snapshot that counts; 0 without one. As in etcd, one that is not known to be committed does not.
@@ -199,9 +181,10 @@ impl WalTail {
                     self.entries.push(EntryAt { index, ..at });
                 }
             }
-            SNAPSHOT => self.snapshots.push(WalPosition::decode(record.data).map_err(decoded)?.index),
+            SNAPSHOT => self.snapshots.push(WalSnapshot::decode(record.data).map_err(decoded)?.index),
             HARD_STATE => self.committed = WalHardState::decode(record.data).map_err(decoded)?.commit,
-            METADATA | CHECKSUM => {}
+            METADATA => self.metadata = WalMetadata::decode(record.data).map_err(decoded)?,
+            CHECKSUM => {}
             other => return Err(format!("a record has the type {other}, which is not known")),
         }
         Ok(())

@@ -1,22 +1,14 @@
 //! Logs as etcd writes them: entries that are replaced, torn ends, damage, and logs that do not fit to a database.
-use super::file::LENGTH_BITS;
+use super::messages::WalConfState;
+use super::writer::{FIRST_FILE, WalFileWriter, log_of_snapshot};
 use super::*;
 
 /// A file of records that goes on with a sum.
 fn file_after(sum: &mut u32, records: &[(i64, Vec<u8>)]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for (kind, data) in records {
-        if *kind != CHECKSUM {
-            *sum = crc32c::crc32c_append(*sum, data);
-        }
-        let record = WalRecord { kind: *kind, checksum: *sum, data: data.clone().into() }.encode_to_vec();
-        let padding = (8 - record.len() % 8) % 8;
-        let mark = if padding > 0 { (0x80 | padding as u64) << LENGTH_BITS } else { 0 };
-        bytes.extend((record.len() as u64 | mark).to_le_bytes());
-        bytes.extend(&record);
-        bytes.extend(vec![0; padding]);
-    }
-    bytes
+    let mut file = WalFileWriter { sum: *sum, ..WalFileWriter::default() };
+    records.iter().for_each(|(kind, data)| file.record(*kind, data.clone()));
+    *sum = file.sum;
+    file.bytes
 }
 
 fn file(records: &[(i64, Vec<u8>)]) -> Vec<u8> {
@@ -28,11 +20,11 @@ fn entry(index: u64, term: u64) -> (i64, Vec<u8>) {
 }
 
 fn snapshot(index: u64) -> (i64, Vec<u8>) {
-    (SNAPSHOT, WalPosition { index }.encode_to_vec())
+    (SNAPSHOT, WalSnapshot { index, ..WalSnapshot::default() }.encode_to_vec())
 }
 
 fn hard_state(commit: u64) -> (i64, Vec<u8>) {
-    (HARD_STATE, WalHardState { commit }.encode_to_vec())
+    (HARD_STATE, WalHardState { commit, ..WalHardState::default() }.encode_to_vec())
 }
 
 fn begin() -> (i64, Vec<u8>) {
@@ -157,4 +149,55 @@ fn entries_are_read_from_each_file() {
     fs::write(dir.path().join(format!("{:016x}-{:016x}.wal", 0, 0)), b"other").expect("it is written");
     let refused = tail.entry(1).expect_err("it is not what it was");
     assert!(refused.message.contains("changed while it was read"), "{refused:?}");
+}
+
+const METADATA_OF_1234: WalMetadata = WalMetadata { member_id: 0x1234, cluster_id: 0xabcd };
+
+/// The log of a member that begins with a snapshot.
+fn begun_log() -> Vec<u8> {
+    let conf_state = WalConfState { voters: vec![1, 2], learners: vec![3], auto_leave: false };
+    log_of_snapshot(&METADATA_OF_1234, &WalSnapshot { index: 1_207, term: 5, conf_state: Some(conf_state) })
+}
+
+#[test]
+fn a_log_that_begins_with_a_snapshot_is_read_as_one() {
+    let bytes = begun_log();
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join(FIRST_FILE), &bytes).expect("it is written");
+    let tail = WalTail::read(dir.path(), 1_207).expect("it is whole");
+    assert_eq!((tail.metadata(), tail.snapshot(), tail.committed()), (METADATA_OF_1234, 1_207, 1_207));
+    assert_eq!((tail.check_follows(1_207), tail.behind(0)), (Ok(()), Vec::new()));
+    assert!(tail.check_follows(1_206).is_err(), "the database must have all that the snapshot has");
+    // Cut anywhere it is torn, and says no more than what was written before.
+    for cut in 0..bytes.len() {
+        assert_eq!(read(&bytes[..cut], 1_207).expect("it is torn").snapshot(), 0, "cut at {cut}");
+    }
+}
+
+/// What etcd 3.7.3 writes for member 1234 of cluster abcd (`wal.Create`, `Save`, `SaveSnapshot`) that begins with the
+/// snapshot of [`begun_log`].
+const ETCDS: [u64; 18] = [
+    0x0400_0000_0000_0084,
+    0x0804_1000_0000_0000,
+    0x1100_0000_0000_0087,
+    0x0801_1083_80d0_9a0e,
+    0x1a07_08b4_2410_cdd7,
+    0x0200_0000_0000_0000,
+    0x0e00_0000_0000_0082,
+    0x0805_10ae_baf1_ef09,
+    0x1a04_0800_1000_0000,
+    0x1100_0000_0000_0087,
+    0x0803_10cc_81ca_8502,
+    0x1a07_0805_1000_18b7,
+    0x0900_0000_0000_0000,
+    0x1900_0000_0000_0087,
+    0x0805_1095_d19e_a503,
+    0x1a0f_08b7_0910_051a,
+    0x0808_0108_0210_0328,
+    0,
+];
+
+#[test]
+fn it_is_written_as_by_etcd() {
+    assert_eq!(begun_log(), ETCDS.map(u64::to_be_bytes).concat());
 }
