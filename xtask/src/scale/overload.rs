@@ -2,9 +2,9 @@
 //!
 //! Three loads of puts over the same number of connections: as many as the member can do (the peak), half of that, and
 //! twice that. At the peak few enough clients put one after the other that none is refused: a client that is refused
-//! puts again at once, and to refuse takes nearly as much processor time as a put. A rate is an open loop: what a client
-//! missed is made up for, and a latency counts from when the put was due. A generator without a core to spare would show
-//! in both; so what it offered is a figure of its own.
+//! puts again at once, and to refuse takes nearly as much processor time as a put. A rate is an open loop: what a
+//! client missed is made up for, and a latency counts from when the put was due. A generator without a core to spare
+//! would show in both; so what it offered is a figure of its own.
 
 use std::path::Path;
 use std::time::Duration;

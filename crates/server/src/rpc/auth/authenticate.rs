@@ -1,13 +1,11 @@
 //! `Authenticate`: a password for a token.
 
 use api::etcdserverpb as pb;
-use api::validate::RaftField;
 use bytes::Bytes;
 use member::MAX_NAME_BYTES;
-use prost::Message;
 use store::{AuthCommand, Caller};
 
-use super::{propose, signed_token};
+use super::{check_token_size, propose, signed_token};
 use crate::auth::passwords::GivenPassword;
 use crate::auth::tokens;
 use crate::grpc::{EncodedMessage, Failure};
@@ -85,18 +83,11 @@ async fn try_once(
         return signed_token::issue(node, jwt, &call.times, name, checked_revision).await;
     }
     let (letters, hash) = tokens::draw().map_err(|_| Failure::from(api::Error::Stopped))?;
-    check_size(node, name, &letters)?;
+    check_token_size(node, name, &letters)?;
     let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: Some(hash) };
     let (revision, index) = propose(node, &call.times, Caller::Anonymous, &command).await?;
     let (header, token) = (Some(node.header(revision)), tokens::token(&letters, index));
     Ok(EncodedMessage::message(&pb::AuthenticateResponse { header, token }))
-}
-
-/// Refuses what etcd would find too large: it proposes the name, and the letters of the token that it drew.
-pub(super) fn check_size(node: &Node, name: &str, letters: &str) -> Result<(), api::Error> {
-    let (name, simple_token) = (name.to_owned(), letters.to_owned());
-    let request = pb::InternalAuthenticateRequest { name, simple_token, ..Default::default() };
-    node.check_size(RaftField::Auth, request.encoded_len(), &Caller::Anonymous)
 }
 
 #[cfg(test)]

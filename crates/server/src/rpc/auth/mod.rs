@@ -13,6 +13,7 @@ use api::validate::RaftField;
 use bytes::Bytes;
 use member::batch::CommandKind;
 use member::{MAX_NAME_BYTES, WITH_AUTH, encode_auth};
+use prost::Message;
 use store::{AuthCommand, Caller, Reply};
 
 pub(super) use authenticate::authenticate;
@@ -103,6 +104,14 @@ async fn reader_of(node: &Node, call: &Call) -> Result<Caller, Failure> {
         Caller::User { name, .. } => Caller::User { name, revision },
         other => other,
     })
+}
+
+/// Refuses an `Authenticate` that etcd would find too large: it proposes the name, and the letters of the token that it
+/// drew.
+fn check_token_size(node: &Node, name: &str, letters: &str) -> Result<(), api::Error> {
+    let (name, simple_token) = (name.to_owned(), letters.to_owned());
+    let request = pb::InternalAuthenticateRequest { name, simple_token, ..Default::default() };
+    node.check_size(RaftField::Auth, request.encoded_len(), &Caller::Anonymous)
 }
 
 /// Refuses names that no command can carry.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use api::etcdserverpb as pb;
 use store::{AuthCommand, Caller};
 
-use super::authenticate::check_size;
-use super::propose;
+use super::{check_token_size, propose};
 use crate::auth::{IssueError, JwtTokens};
 use crate::call_times::CallTimes;
 use crate::grpc::{EncodedMessage, Failure};
@@ -27,7 +26,7 @@ pub(super) async fn issue(
     if !jwt.can_issue() {
         return Err(IssueError::VerifyOnly.into());
     }
-    check_size(node, name, "")?;
+    check_token_size(node, name, "")?;
     let command = AuthCommand::Authenticate { name: name.to_owned(), checked_revision, token: None };
     let (revision, _) = propose(node, times, Caller::Anonymous, &command).await?;
     // To sign with RSA takes milliseconds.
