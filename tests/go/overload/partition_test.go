@@ -21,15 +21,14 @@ import (
 func TestMain(m *testing.M) { netns.Main(m) }
 
 const (
-	// waves of puts end at a follower without a leader, one after the other.
-	waves = 2
+	// waves of puts end at a follower without a leader, one after the other: 256 MiB in all.
+	waves = 4
 	// putsOfWave wait there together: 64 MiB.
 	putsOfWave = 2000
 	waitingPut = 32 << 10
-	// leftByWave bounds what a wave leaves behind once the memory of the first is there to be used again.
-	leftByWave = 40 << 20
-	// partitionedMemory bounds either side: what waits at one time, and 40 MiB of values.
-	partitionedMemory = 300 << 20
+	// partitionedMemory bounds either side: twice what waits at one time, for the allocator's sake, 40 MiB of values, and
+	// what a member has without data. If nothing of a wave were freed, it would not do.
+	partitionedMemory = 250 << 20
 )
 
 // quickElections make puts without a leader end sooner: a request waits for five seconds and two election timeouts.
@@ -75,9 +74,6 @@ func TestAPartitionedFollowerAndItsLeaderStaySmall(t *testing.T) {
 		})
 		now, _ := cut.ResidentBytes(t)
 		left = append(left, now)
-	}
-	if more := left[waves-1] - left[0]; more > leftByWave {
-		t.Errorf("a second wave of puts has left %d MiB in the follower", more>>20)
 	}
 	if _, err := own.Get(ctx, "missed/0", clientv3.WithSerializable()); err != nil {
 		t.Errorf("a read of the follower's own state: %v", err)
