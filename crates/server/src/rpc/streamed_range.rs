@@ -58,7 +58,7 @@ pub(super) enum UnaryResponse {
     /// The whole message.
     Whole(EncodedMessage),
     /// One message, sent while it is encoded.
-    Streamed(StreamedRange),
+    Streamed(Box<StreamedRange>),
 }
 
 impl From<EncodedMessage> for UnaryResponse {
