@@ -100,6 +100,14 @@ impl AnswerRoom {
     }
 }
 
+#[cfg(test)]
+impl AnswerRoom {
+    /// That of a stream that is gone, in a connection of its own.
+    pub(crate) fn of_new_connection() -> AnswerRoom {
+        AnswerRoom::of(super::handle::ConnectionHandle::silent().stream(1))
+    }
+}
+
 impl std::fmt::Debug for AnswerRoom {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("AnswerRoom").finish_non_exhaustive()
