@@ -327,6 +327,8 @@ const (
 	largeSync = 20 * time.Millisecond
 	// maxLarge is what of large commands may be under way, and one more.
 	maxLarge = 65 << 20
+	// largeMemory bounds the member meanwhile, with the requests that wait for their turn.
+	largeMemory = 512 << 20
 )
 
 // TestLargePutsWaitForTheirTurn gives a slow disk more bytes at once than a member takes.
@@ -358,6 +360,7 @@ func TestLargePutsWaitForTheirTurn(t *testing.T) {
 	if most > maxLarge {
 		t.Errorf("%.0f bytes of commands waited in the member", most)
 	}
+	m.MustTakeAtMost(t, largeMemory)
 }
 
 const (

@@ -22,6 +22,8 @@ const (
 	queuedBytes = 64 << 20
 	// watchBytes bounds what is accounted for a watcher that does not read: recent events, and its buffer.
 	watchBytes = 32 << 20
+	// watchedMemory bounds a member with such a watcher, and its own data.
+	watchedMemory = 256 << 20
 )
 
 // TestALaggingFollowerCatchesUp freezes a follower during more writes than the leader keeps in its log for it, so that
@@ -96,6 +98,7 @@ func TestAWatcherThatDoesNotReadCostsLittle(t *testing.T) {
 	if held := values(ctx, t, m, `stele_memory_accounted_bytes{component="watches"}`)[0]; held > watchBytes {
 		t.Errorf("%.0f bytes are held for a watcher that does not read", held)
 	}
+	m.MustTakeAtMost(t, watchedMemory)
 	for seen := 0; seen < missed; {
 		response, err := stream.Recv()
 		if err != nil {

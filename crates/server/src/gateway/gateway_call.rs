@@ -37,6 +37,8 @@ pub(super) async fn begin(
     let GatewayRequest { route, connection, head, transcoder } = request;
     let max_message_bytes = connection.dispatch.max_message_bytes();
     let room = head.extensions.get::<BodyRoom>().cloned();
+    // A connection of HTTP/1 has one call at a time.
+    let ranges = room.as_ref().map(BodyRoom::ranges).unwrap_or_default();
     let requests = JsonRequests::new(route.clone(), body, max_message_bytes, transcoder.clone(), room);
     let deadline = match metadata::timeout(&head.headers) {
         Ok(time) => time.and_then(|time| Instant::now().checked_add(time)),
@@ -56,7 +58,7 @@ pub(super) async fn begin(
         Box::pin(stream::iter([Ok(message)]))
     };
     let call_head = metadata::call_head(route.method, &head.headers);
-    let call = LocalCall::begin(&connection.dispatch, &call_head, requests);
+    let call = LocalCall::begin(&connection.dispatch, &call_head, requests, ranges);
     Ok(GatewayCall { route: route.clone(), call, deadline, stop, transcoder: transcoder.clone() })
 }
 

@@ -247,20 +247,24 @@ impl StreamHandle {
 }
 
 #[cfg(test)]
-mod tests {
-    //! A call whose client is gone waits for nothing, and nothing is kept for it.
-    use http2::{Event, HttpSettings, Keepalive, PREFACE, UsualAnswer};
+impl ConnectionHandle {
+    /// A connection that has received nothing.
+    pub(super) fn silent() -> ConnectionHandle {
+        use http2::{HttpSettings, Keepalive, UsualAnswer};
 
-    use super::*;
-
-    /// A connection with a request on stream 1, which leaves more answers untaken than there is room for.
-    fn full() -> ConnectionHandle {
         let zero = Duration::ZERO;
         let keepalive = Keepalive { interval: zero, timeout: zero, min_client_interval: zero };
         let usual_answer = UsualAnswer { head: &[], trailers: &[] };
         let settings =
             HttpSettings { max_concurrent_streams: 9, keepalive, is_urgent: |_| false, usual_answer };
-        let handle = ConnectionHandle::new(Connection::new(settings));
+        ConnectionHandle::new(Connection::new(settings))
+    }
+
+    /// A connection with a request on stream 1, which leaves more answers untaken than there is room for.
+    pub(super) fn full() -> ConnectionHandle {
+        use http2::{Event, PREFACE};
+
+        let (handle, zero) = (ConnectionHandle::silent(), Duration::ZERO);
         let mut http2 = handle.lock();
         http2.receive(PREFACE, zero);
         http2.receive(&[0, 0, 0, 4, 0, 0, 0, 0, 0], zero);
@@ -271,10 +275,16 @@ mod tests {
         drop(http2);
         handle
     }
+}
+
+#[cfg(test)]
+mod tests {
+    //! A call whose client is gone waits for nothing, and nothing is kept for it.
+    use super::*;
 
     #[tokio::test]
     async fn a_call_whose_client_is_gone_needs_no_room() {
-        let handle = full();
+        let handle = ConnectionHandle::full();
         let (stream, context) = (handle.stream(1), Context::from_waker(Waker::noop()));
         assert!(stream.poll_room(&context).is_pending() && !stream.has_room());
         handle.lock().receive(&[0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8], Duration::ZERO);

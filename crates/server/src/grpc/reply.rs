@@ -29,7 +29,7 @@ enum Way {
     /// To a stream of a connection.
     Http2 { stream: StreamHandle, format: AnswerFormat },
     /// To a caller in this process, who polls the call, and drops it when it wants no more.
-    Local(LocalAnswers),
+    Local { answers: LocalAnswers, room: AnswerRoom },
 }
 
 impl CallReply {
@@ -37,8 +37,8 @@ impl CallReply {
         CallReply::over(Way::Http2 { stream, format })
     }
 
-    pub(super) fn local(answers: LocalAnswers) -> CallReply {
-        CallReply::over(Way::Local(answers))
+    pub(super) fn local(answers: LocalAnswers, room: AnswerRoom) -> CallReply {
+        CallReply::over(Way::Local { answers, room })
     }
 
     fn over(way: Way) -> CallReply {
@@ -52,7 +52,7 @@ impl CallReply {
             Poll::Ready(done) => Poll::Ready(Ok(done)),
             Poll::Pending => match &self.way {
                 Way::Http2 { stream, .. } => stream.poll_gone(context).map(Err),
-                Way::Local(_) => Poll::Pending,
+                Way::Local { .. } => Poll::Pending,
             },
         })
         .await
@@ -84,7 +84,7 @@ impl CallReply {
                     Trailers::Success.with(|trailers| connection.finish(stream, trailers))
                 })
             }
-            Way::Local(answers) => {
+            Way::Local { answers, .. } => {
                 answers.push(message);
                 answers.end(Ok(()));
                 Ok(())
@@ -104,7 +104,7 @@ impl CallReply {
             Way::Http2 { stream, format } => stream.with(|connection, stream| {
                 format.with_head(|head| connection.send_headers(stream, head, false))
             }),
-            Way::Local(_) => Ok(()),
+            Way::Local { .. } => Ok(()),
         }
     }
 
@@ -122,7 +122,7 @@ impl CallReply {
                 })?;
                 poll_fn(|context| stream.poll_sent(context)).await
             }
-            Way::Local(answers) => {
+            Way::Local { answers, .. } => {
                 messages.into_iter().for_each(|message| answers.push(message));
                 poll_fn(|_| answers.poll_taken()).await;
                 Ok(())
@@ -139,11 +139,11 @@ impl CallReply {
         match &self.way {
             Way::Http2 { stream, format } if !format.is_gzip || !is_compressed(length) => stream
                 .with(|connection, stream| connection.send_parts(stream, &prefix(0, length), Vec::new())),
-            Way::Local(answers) if length == 0 => {
+            Way::Local { answers, .. } if length == 0 => {
                 answers.push(EncodedMessage::default());
                 Ok(())
             }
-            Way::Http2 { .. } | Way::Local(_) => {
+            Way::Http2 { .. } | Way::Local { .. } => {
                 self.collected = Some((EncodedMessage::default(), length));
                 Ok(())
             }
@@ -154,7 +154,7 @@ impl CallReply {
     pub(crate) fn room(&self) -> AnswerRoom {
         match &self.way {
             Way::Http2 { stream, .. } => AnswerRoom::of(stream.clone()),
-            Way::Local(_) => AnswerRoom::default(),
+            Way::Local { room, .. } => room.clone(),
         }
     }
 
@@ -165,7 +165,7 @@ impl CallReply {
     pub(crate) async fn sent(&mut self) -> Result<(), ClientGone> {
         match &self.way {
             Way::Http2 { stream, .. } => poll_fn(|context| stream.poll_sent(context)).await,
-            Way::Local(_) => Ok(()),
+            Way::Local { .. } => Ok(()),
         }
     }
 
@@ -179,7 +179,7 @@ impl CallReply {
                 Way::Http2 { stream, .. } => {
                     stream.with(|connection, stream| connection.send_data(stream, part))
                 }
-                Way::Local(_) => Ok(()),
+                Way::Local { .. } => Ok(()),
             };
         };
         let missing = missing.saturating_sub(part.len());
@@ -194,7 +194,7 @@ impl CallReply {
                 let prefix = prefix(flag, message.len());
                 stream.with(|connection, stream| connection.send_parts(stream, &prefix, message.0))
             }
-            Way::Local(answers) => {
+            Way::Local { answers, .. } => {
                 answers.push(message);
                 Ok(())
             }
@@ -216,7 +216,7 @@ impl CallReply {
                 let _ = stream
                     .with(|connection, stream| trailers.with(|trailers| connection.finish(stream, trailers)));
             }
-            Way::Local(answers) => answers.end(result.map_err(Failure::clone)),
+            Way::Local { answers, .. } => answers.end(result.map_err(Failure::clone)),
         }
     }
 
@@ -228,7 +228,7 @@ impl CallReply {
                 self.has_ended = true;
                 stream.refuse();
             }
-            Way::Http2 { .. } | Way::Local(_) => self.finish(Err(failure)),
+            Way::Http2 { .. } | Way::Local { .. } => self.finish(Err(failure)),
         }
     }
 
@@ -254,7 +254,7 @@ impl CallReply {
                     format.with_end(status, &trailers, |fields| send(connection, stream, fields))
                 });
             }
-            Way::Local(answers) => answers.end(result.map_err(Failure::clone)),
+            Way::Local { answers, .. } => answers.end(result.map_err(Failure::clone)),
         }
     }
 }

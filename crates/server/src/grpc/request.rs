@@ -36,7 +36,7 @@ enum RequestSource {
     /// The DATA of a stream.
     Http2 { stream: StreamHandle, messages: MessageDecoder, decompressing: Option<Decompressing> },
     /// This process.
-    Local(LocalRequests),
+    Local { requests: LocalRequests, room: AnswerRoom },
 }
 
 /// A message that is decompressed elsewhere.
@@ -51,8 +51,8 @@ impl RequestStream {
         RequestStream { source: RequestSource::Http2 { stream, messages, decompressing: None }, refusal }
     }
 
-    pub(super) fn local(requests: LocalRequests) -> RequestStream {
-        RequestStream { source: RequestSource::Local(requests), refusal: None }
+    pub(super) fn local(requests: LocalRequests, room: AnswerRoom) -> RequestStream {
+        RequestStream { source: RequestSource::Local { requests, room }, refusal: None }
     }
 
     /// Whether the messages can be read, which is to be asked before anything is answered. As in grpc-go, it is asked
@@ -110,7 +110,7 @@ impl RequestStream {
     pub(crate) fn into_room(self) -> AnswerRoom {
         match self.source {
             RequestSource::Http2 { stream, .. } => AnswerRoom::of(stream),
-            RequestSource::Local(_) => AnswerRoom::default(),
+            RequestSource::Local { room, .. } => room,
         }
     }
 
@@ -120,7 +120,9 @@ impl RequestStream {
             RequestSource::Http2 { stream, messages, decompressing } => {
                 poll_message(stream, messages, decompressing, context)
             }
-            RequestSource::Local(requests) => requests.as_mut().poll_next(context).map(Option::transpose),
+            RequestSource::Local { requests, .. } => {
+                requests.as_mut().poll_next(context).map(Option::transpose)
+            }
         }
     }
 }

@@ -51,27 +51,36 @@ impl Drop for HeldShare {
     }
 }
 
-/// Whether the connection of a call has room for another answer. A call waits for it before it makes a large answer,
-/// and holds nothing meanwhile that others need.
+/// Whether the connection of a call has room for another answer, and may have another long range in the queue of all. A
+/// call waits for these before it makes a large answer, and holds nothing meanwhile that others need. The default is
+/// that of a connection which has one call at a time: it limits nothing.
 #[derive(Clone, Default)]
-pub(crate) struct AnswerRoom(Option<StreamHandle>);
+pub(crate) struct AnswerRoom {
+    stream: Option<StreamHandle>,
+    /// The answer is not written to the stream as it is made.
+    limits_ranges_only: bool,
+}
 
 impl AnswerRoom {
     pub(super) fn of(stream: StreamHandle) -> AnswerRoom {
-        AnswerRoom(Some(stream))
+        AnswerRoom { stream: Some(stream), limits_ranges_only: false }
+    }
+
+    /// The stream whose answers limit this one.
+    fn limiting(&self) -> Option<&StreamHandle> {
+        self.stream.as_ref().filter(|_| !self.limits_ranges_only)
     }
 
     /// Waits for room. A call of this process, or whose client is gone, does not wait.
     pub(crate) async fn wait(&self) {
-        if let Some(stream) = &self.0 {
+        if let Some(stream) = self.limiting() {
             poll_fn(|context| stream.poll_room(context)).await;
         }
     }
 
-    /// Waits until the connection may have another long range in their queue, as one of `at_once`. A call of this
-    /// process does not wait.
+    /// Waits until the connection may have another long range in their queue, as one of `at_once`.
     pub(crate) async fn admit_range(&self, at_once: usize) -> Option<OwnedSemaphorePermit> {
-        match &self.0 {
+        match &self.stream {
             Some(stream) => {
                 stream.long_ranges().get_or_init(|| ConnectionRanges::at_once(at_once)).admit().await
             }
@@ -81,12 +90,21 @@ impl AnswerRoom {
 
     /// How many long ranges of the connection wait for that.
     pub(crate) fn waiting_ranges(&self) -> usize {
-        self.0.as_ref().and_then(|stream| stream.long_ranges().get()).map_or(0, ConnectionRanges::waiting)
+        let ranges = self.stream.as_ref().and_then(|stream| stream.long_ranges().get());
+        ranges.map_or(0, ConnectionRanges::waiting)
     }
 
     /// Whether there is room now, or the client is gone.
     pub(crate) fn is_there(&self) -> bool {
-        self.0.as_ref().is_none_or(StreamHandle::has_room)
+        self.limiting().is_none_or(StreamHandle::has_room)
+    }
+}
+
+#[cfg(test)]
+impl AnswerRoom {
+    /// That of a stream that is gone, in a connection of its own.
+    pub(crate) fn of_new_connection() -> AnswerRoom {
+        AnswerRoom::of(super::handle::ConnectionHandle::silent().stream(1))
     }
 }
 
@@ -103,6 +121,11 @@ pub(crate) struct BodyRoom(StreamHandle);
 impl BodyRoom {
     pub(super) fn of(stream: StreamHandle) -> BodyRoom {
         BodyRoom(stream)
+    }
+
+    /// What an answer that becomes another body waits for: the long ranges of the connection, and no room.
+    pub(crate) fn ranges(&self) -> AnswerRoom {
+        AnswerRoom { stream: Some(self.0.clone()), limits_ranges_only: true }
     }
 
     /// The reader keeps so many bytes, or none any more.
@@ -123,8 +146,29 @@ impl BodyRoom {
 
 #[cfg(test)]
 mod tests {
-    //! The sum is that of the connections, nearly.
+    //! The sum is that of the connections, nearly. What becomes another body waits for other long
+    //! ranges of its connection, and for no room.
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
+    use crate::grpc::handle::ConnectionHandle;
+
+    #[test]
+    fn an_answer_that_becomes_json_waits_for_other_ranges_only() {
+        let stream = ConnectionHandle::full().stream(1);
+        let (room, ranges) = (AnswerRoom::of(stream.clone()), BodyRoom::of(stream).ranges());
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(pin!(room.wait()).poll(context).is_pending() && !room.is_there());
+        assert!(pin!(ranges.wait()).poll(context).is_ready() && ranges.is_there());
+        let mut first = pin!(ranges.admit_range(1));
+        let Poll::Ready(Some(permit)) = first.as_mut().poll(context) else { panic!("one is admitted") };
+        let mut second = pin!(room.admit_range(1));
+        assert!(second.as_mut().poll(context).is_pending());
+        assert_eq!([room.waiting_ranges(), ranges.waiting_ranges()], [1, 1]);
+        drop(permit);
+        assert!(second.as_mut().poll(context).is_ready());
+    }
 
     #[test]
     fn shares_are_in_the_sum_until_they_are_dropped() {

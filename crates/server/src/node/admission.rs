@@ -63,12 +63,18 @@ impl Default for LargeRanges {
 
 impl LargeRanges {
     fn at_once(count: usize) -> LargeRanges {
-        LargeRanges { at_once: count, permits: Arc::new(Semaphore::new(count)), wait: Arc::default() }
+        let wait = Arc::new(RangeWait::at_once(count));
+        LargeRanges { at_once: count, permits: Arc::new(Semaphore::new(count)), wait }
     }
 
     /// How long a new one for this room would wait for its permit.
     pub(crate) fn expected_wait(&self, room: &AnswerRoom) -> Duration {
-        self.wait.expected(self.at_once, room.waiting_ranges())
+        self.wait.expected(room.waiting_ranges())
+    }
+
+    /// How long the last of all would wait, whatever its connection holds back.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        self.wait.longest()
     }
 
     /// Waits for room for an answer and for a permit, then runs `encode` on a thread of its own. It runs to its end
@@ -81,13 +87,14 @@ impl LargeRanges {
     ) -> JoinHandle<T> {
         let permits = loop {
             room.wait().await;
+            let held_back = self.wait.hold_back();
             let own = room.admit_range(self.at_once).await;
-            let waiting = self.wait.enter();
+            let queued = self.wait.enter();
+            drop(held_back);
             // The semaphore is never closed.
             let permit = self.permits.clone().acquire_owned().await.ok();
-            drop(waiting);
             if room.is_there() {
-                break (own, permit);
+                break (own, permit, queued);
             }
         };
         let wait = self.wait.clone();
@@ -167,6 +174,31 @@ mod tests {
             assert_eq!(ranges.begin(&AnswerRoom::default(), || 7).await.await.unwrap(), 7);
             assert!(!begun.load(Ordering::SeqCst), "a range was encoded while all permits were taken");
             assert_eq!(ranges.permits.available_permits(), 2);
+        });
+    }
+
+    #[test]
+    fn backlogs_of_other_connections_count_as_far_as_they_come_before() {
+        on_one_thread(async {
+            let ranges = LargeRanges::at_once(4);
+            let each = Duration::from_millis(50);
+            ranges.wait.observe(each);
+            let permits = ranges.permits.clone().try_acquire_many_owned(4).unwrap();
+            let rooms: Vec<_> = (0..10).map(|_| AnswerRoom::of_new_connection()).collect();
+            let waiting: Vec<_> = (0..100)
+                .flat_map(|_| &rooms)
+                .map(|room| {
+                    let mut begins = Box::pin(ranges.begin(room, || ()));
+                    assert!(begins.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+                    begins
+                })
+                .collect();
+            // All 1,000 come before another one of theirs, but for the four that seem to run.
+            assert_eq!([ranges.expected_wait(&rooms[0]), ranges.longest_wait()], [996 * each / 4; 2]);
+            // Only what is in the queue comes before one of another connection.
+            assert_eq!(ranges.expected_wait(&AnswerRoom::of_new_connection()), 36 * each / 4);
+            drop((waiting, permits));
+            assert_eq!([ranges.expected_wait(&rooms[0]), ranges.longest_wait()], [Duration::ZERO; 2]);
         });
     }
 

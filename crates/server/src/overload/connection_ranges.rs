@@ -1,34 +1,32 @@
 //! The long ranges of one connection in the queue of all.
 //!
 //! Long ranges are made by few threads, first come first served. A connection has as many of them in that queue as are
-//! made at a time, and its others wait here. So a range of another connection waits for a few of each, not for the
-//! hundreds that one of them may ask for.
+//! made at a time, and its others wait here. So a range waits for at most 2 per core of each other connection, not for
+//! the hundreds that one of them may ask for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::range_wait::CountedRange;
+
 /// The long ranges of a connection.
 #[derive(Debug)]
 pub(crate) struct ConnectionRanges {
     permits: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    waiting: Arc<AtomicUsize>,
 }
-
-/// A range that waits. It counts until this is dropped.
-struct CountedWait<'a>(&'a AtomicUsize);
 
 impl ConnectionRanges {
     /// So many may be in the queue, or made, at a time.
     pub(crate) fn at_once(count: usize) -> ConnectionRanges {
-        ConnectionRanges { permits: Arc::new(Semaphore::new(count)), waiting: AtomicUsize::new(0) }
+        ConnectionRanges { permits: Arc::new(Semaphore::new(count)), waiting: Arc::default() }
     }
 
     /// Waits until another one may be in the queue, which lasts until the permit is dropped.
     pub(crate) async fn admit(&self) -> Option<OwnedSemaphorePermit> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _wait = CountedWait(&self.waiting);
+        let _waiting = CountedRange::of(&self.waiting);
         // The semaphore is never closed.
         self.permits.clone().acquire_owned().await.ok()
     }
@@ -36,12 +34,6 @@ impl ConnectionRanges {
     /// How many wait here.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for CountedWait<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

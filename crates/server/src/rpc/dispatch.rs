@@ -340,7 +340,7 @@ where
         }
         Ok(UnaryResponse::Streamed(range)) => {
             running.answered_bytes(range.len());
-            send_range(range, reply, running).await;
+            send_range(*range, reply, running).await;
         }
         Err(mut failure) => {
             // A step before may have had its effect.

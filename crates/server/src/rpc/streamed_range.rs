@@ -58,7 +58,7 @@ pub(super) enum UnaryResponse {
     /// The whole message.
     Whole(EncodedMessage),
     /// One message, sent while it is encoded.
-    Streamed(StreamedRange),
+    Streamed(Box<StreamedRange>),
 }
 
 impl From<EncodedMessage> for UnaryResponse {
@@ -271,11 +271,15 @@ impl<'a> RangeEncoding<'a> {
             self.has_stopped |= self.parts.is_closed();
             return;
         };
-        let patience = if self.is_read { MAX_CHUNK_WAIT } else { MAX_FIRST_CHUNK_WAIT };
-        match wait_for_room(self.parts, patience) {
+        match wait_for_room(self.parts, self.patience()) {
             Some(permit) => permit.send(part),
             None => self.has_stopped = true,
         }
+    }
+
+    /// How long it waits until a chunk is taken.
+    fn patience(&self) -> Duration {
+        if self.is_read { MAX_CHUNK_WAIT } else { MAX_FIRST_CHUNK_WAIT }
     }
 }
 
@@ -408,11 +412,13 @@ mod tests {
         take();
         encoder.push(vec![2; CHUNK_BYTES].into());
         encoder.push(vec![3; CHUNK_BYTES].into());
-        assert!(!encoder.is_read, "the first one waits for the client");
+        assert_eq!(encoder.patience(), Duration::from_millis(10), "the first one waits for the client");
         take();
         encoder.push(vec![4; CHUNK_BYTES].into());
-        assert!(encoder.is_read, "the second one is taken when the client has the first");
-        assert!(RangeEncoding::new(&parts, &used, 1).is_read, "the client has what an encoder before made");
+        let longer = Duration::from_millis(100);
+        assert_eq!(encoder.patience(), longer, "the second one is taken when the client has the first");
+        let next = RangeEncoding::new(&parts, &used, 1);
+        assert_eq!(next.patience(), longer, "the client has what an encoder before made");
     }
 
     #[test]

@@ -9,7 +9,6 @@ use store::HashKvReply;
 use transport::{PeerStatistics, Peers, StreamClass};
 
 use crate::auth::{Credentials, Needs};
-use crate::grpc::AnswerRoom;
 use crate::http::{BoxFuture, Endpoints, HashKvResult, Health};
 use crate::metrics::{GaugeSource, Gauges, PeerGauges};
 use crate::node::Node;
@@ -174,7 +173,7 @@ impl GaugeSource for Observed {
                 ("commands", node.handoff.waits().commands().as_secs_f64()),
                 ("reads", node.handoff.waits().reads().as_secs_f64()),
                 ("workers", node.handoff.take_worker_wait().as_secs_f64()),
-                ("ranges", node.large_ranges.expected_wait(&AnswerRoom::default()).as_secs_f64()),
+                ("ranges", node.large_ranges.longest_wait().as_secs_f64()),
             ],
             auth_revision: node.reader.auth_revision(),
             alarms: self

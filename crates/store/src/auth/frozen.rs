@@ -1,8 +1,8 @@
 //! Users and roles as they were at one moment, read without the store's lock while they change.
 //!
 //! A checkpoint and a backup hold the state as of one entry, and listings need not hold others up. To take this copies
-//! two pointers. The first change of a user while it is held copies the map of the users: a pointer for each, not the
-//! users themselves. The same for roles:
+//! two pointers. The first change of a user while it is held copies the map of the users: two pointers for each, to its
+//! name and to the user, which themselves are not copied. The same for roles:
 //!
 //! ```text
 //! freeze          shares users {ann, bob}
@@ -23,7 +23,7 @@ pub(crate) struct FrozenAuth {
     /// The auth revision.
     pub(crate) revision: u64,
     users: Arc<BTreeMap<Arc<str>, Arc<AuthUser>>>,
-    roles: Arc<BTreeMap<String, RoleEntry>>,
+    roles: Arc<BTreeMap<Arc<str>, RoleEntry>>,
 }
 
 impl AuthState {

@@ -125,7 +125,7 @@ impl AuthState {
 
     fn user_grant_role(&mut self, name: &str, role: String) -> Result<(), Error> {
         let mut user = self.user(name).cloned().ok_or(Error::UserNotFound)?;
-        if role != ROOT && !self.roles.contains_key(&role) {
+        if role != ROOT && !self.roles.contains_key(role.as_str()) {
             return Err(Error::RoleNotFound);
         }
         if let Err(position) = user.roles.binary_search(&role) {
@@ -152,7 +152,7 @@ impl AuthState {
         if name.is_empty() {
             return Err(Error::RoleEmpty);
         }
-        if self.roles.contains_key(&name) {
+        if self.roles.contains_key(name.as_str()) {
             return Err(Error::RoleExists);
         }
         self.put_role(AuthRole { name, permissions: Vec::new() });

@@ -33,7 +33,7 @@ pub(crate) struct AuthState {
     pub(super) is_enabled: bool,
     pub(super) revision: u64,
     pub(super) users: Users,
-    pub(super) roles: Arc<BTreeMap<String, RoleEntry>>,
+    pub(super) roles: Arc<BTreeMap<Arc<str>, RoleEntry>>,
     /// Sum over users and roles, for the state hash.
     hash: u64,
     /// Accounted bytes of users and roles.
@@ -118,7 +118,7 @@ impl AuthState {
             return ranges.clone();
         }
         let names = &entry.user.roles;
-        let roles = || names.iter().filter_map(|name| self.roles.get(name));
+        let roles = || names.iter().filter_map(|name| self.roles.get(name.as_str()));
         let is_good = |revision: u64| roles().all(|own| own.changed_at <= revision);
         let ranges = match known {
             Some((revision, ranges)) if is_good(revision) => ranges,
@@ -162,7 +162,7 @@ impl AuthState {
     /// Adds or replaces a role.
     pub(super) fn put_role(&mut self, role: AuthRole) {
         self.add(hash_of_role(&role), role_bytes(&role));
-        let (name, changed_at) = (role.name.clone(), self.revision + 1);
+        let (name, changed_at) = (role.name.as_str().into(), self.revision + 1);
         let entry = RoleEntry { role: Arc::new(role), changed_at };
         if let Some(old) = Arc::make_mut(&mut self.roles).insert(name, entry) {
             self.subtract(hash_of_role(&old.role), role_bytes(&old.role));

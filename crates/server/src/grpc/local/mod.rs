@@ -5,6 +5,8 @@
 //! dropping it.
 
 pub(super) mod answers;
+#[cfg(test)]
+mod tests;
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -17,6 +19,7 @@ use self::answers::LocalAnswers;
 use super::failure::Failure;
 use super::reply::CallReply;
 use super::request::{LocalRequests, RequestStream};
+use super::room::AnswerRoom;
 use super::service::{CallFuture, GrpcService};
 
 /// A call, and the way back from it.
@@ -29,15 +32,16 @@ pub(crate) struct LocalCall {
 
 impl LocalCall {
     /// Begins a call. `head` is made with [`RequestHead::of_call`]; the messages are asked for while the call is
-    /// polled.
+    /// polled. It waits for `room` as a call over a connection does.
     pub(crate) fn begin(
         service: &impl GrpcService,
         head: &RequestHead,
         requests: LocalRequests,
+        room: AnswerRoom,
     ) -> LocalCall {
         let answers = LocalAnswers::default();
-        let reply = CallReply::local(answers.clone());
-        let call = service.call(head, RequestStream::local(requests), reply);
+        let reply = CallReply::local(answers.clone(), room.clone());
+        let call = service.call(head, RequestStream::local(requests, room), reply);
         LocalCall { call: Some(call), answers, has_ended: false }
     }
 
@@ -74,90 +78,5 @@ impl LocalCall {
             // A handler that stops without a word: over a connection its stream would be reset.
             None => Some(Err(Failure::new(Code::Internal, "the call ended without a status"))),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    //! A call hears its messages, answers in order, does not run ahead, and is dropped with its caller.
-    use std::sync::Arc;
-
-    use futures_util::{StreamExt, stream};
-
-    use super::*;
-    use crate::grpc::{ClientGone, EncodedMessage};
-
-    /// Answers each message with itself, twice, and at the end with its path as an error. It holds `alive` while it
-    /// runs.
-    struct Echo {
-        alive: Arc<()>,
-    }
-
-    impl GrpcService for Echo {
-        fn max_message_bytes(&self) -> usize {
-            usize::MAX
-        }
-
-        fn call(&self, head: &RequestHead, mut requests: RequestStream, mut reply: CallReply) -> CallFuture {
-            let (alive, path) = (self.alive.clone(), String::from_utf8_lossy(head.path()).into_owned());
-            Box::pin(async move {
-                let _alive = alive;
-                while let Ok(Some(message)) = requests.next().await {
-                    let answer = EncodedMessage(vec![message.clone(), message]);
-                    if let Err(ClientGone) = reply.send(vec![answer]).await {
-                        return;
-                    }
-                }
-                match path.as_str() {
-                    "/silent" => {}
-                    "/full" => reply.not_taken(&Failure::from(api::Error::NotTaken)),
-                    _ => reply.finish(Err(&Failure::new(Code::NotFound, path))),
-                }
-            })
-        }
-    }
-
-    fn begin(path: &str, messages: Vec<Result<Bytes, Failure>>, ends: bool) -> (LocalCall, Arc<()>) {
-        let alive = Arc::default();
-        let echo = Echo { alive: Arc::clone(&alive) };
-        let rest = if ends { stream::empty().left_stream() } else { stream::pending().right_stream() };
-        let requests = Box::pin(stream::iter(messages).chain(rest));
-        (LocalCall::begin(&echo, &RequestHead::of_call(path, []), requests), alive)
-    }
-
-    fn poll(call: &mut LocalCall) -> Poll<Option<Result<Bytes, Failure>>> {
-        call.poll_next(&mut Context::from_waker(std::task::Waker::noop()))
-    }
-
-    #[test]
-    fn a_call_that_is_not_taken_fails() {
-        let (mut call, _) = begin("/full", Vec::new(), true);
-        assert_eq!(poll(&mut call), Poll::Ready(Some(Err(Failure::from(api::Error::NotTaken)))));
-    }
-
-    #[test]
-    fn messages_are_answered_in_order_and_then_the_status_once() {
-        let (mut call, _) = begin("/a", vec![Ok("x".into()), Ok("y".into())], true);
-        assert_eq!(poll(&mut call), Poll::Ready(Some(Ok("xx".into()))));
-        assert_eq!(poll(&mut call), Poll::Ready(Some(Ok("yy".into()))));
-        assert_eq!(poll(&mut call), Poll::Ready(Some(Err(Failure::new(Code::NotFound, "/a")))));
-        assert_eq!(poll(&mut call), Poll::Ready(None));
-    }
-
-    #[test]
-    fn a_call_that_says_nothing_fails() {
-        let (mut call, alive) = begin("/silent", vec![], true);
-        assert!(matches!(poll(&mut call), Poll::Ready(Some(Err(Failure { code: Code::Internal, .. })))));
-        assert_eq!(Arc::strong_count(&alive), 1);
-    }
-
-    #[test]
-    fn a_caller_that_goes_takes_the_call_with_it() {
-        let (mut call, alive) = begin("/a", vec![Ok("x".into())], false);
-        assert_eq!(poll(&mut call), Poll::Ready(Some(Ok("xx".into()))));
-        assert!(poll(&mut call).is_pending());
-        assert_eq!(Arc::strong_count(&alive), 2);
-        drop(call);
-        assert_eq!(Arc::strong_count(&alive), 1);
     }
 }

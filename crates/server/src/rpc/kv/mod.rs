@@ -186,7 +186,8 @@ async fn find_range(
             Ok(Ok(Some(parts))) => return Ok(EncodedMessage(parts).into()),
             Ok(Ok(None)) => {
                 node.admit_large_range(room)?;
-                return Ok(UnaryResponse::Streamed(StreamedRange::begin(node, room, request).await?));
+                let range = StreamedRange::begin(node, room, request).await?;
+                return Ok(UnaryResponse::Streamed(Box::new(range)));
             }
             Ok(Err(error)) => return Err(error.into()),
             Err(damaged) => node.repair(&damaged).await?,
