@@ -3,8 +3,8 @@
 //! Loads of puts over the same number of connections: as many as the member can do (the peak), half of that, and twice
 //! that. At the peak few enough clients put one after the other that none is refused: a client that is refused puts
 //! again at once, and to refuse takes nearly as much processor time as a put. A rate is an open loop: what a client
-//! missed is made up for, and a latency counts from when the put was due. A generator without a core to spare would
-//! show in both; so what it offered is a figure of its own.
+//! missed is made up for, and a latency counts from when the put was due. A client waits for its answer before it sends
+//! the next put, so less than twice the peak is sent; how much is a figure of its own.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,15 +25,12 @@ const PEAK_CLIENTS: [u64; 3] = [100, 200, 400];
 /// [limits]: ../../../docs/operating/limits.md
 const OPEN_FILES: u64 = 16_384;
 
-/// What a request may wait. The default is meant for clients that would rather wait.
-const MAX_WAIT: &str = "--max-request-wait=20ms";
-
 /// Cores of the member and of the generator.
 const MEMBER_CORE: usize = 0;
 const GENERATOR_CORE: usize = 1;
 
 /// Time of the loads that the last one is compared with, and of that.
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(30);
 const LONG: Duration = Duration::from_secs(600);
 
 /// Least time of a load, at any factor.
@@ -45,15 +42,11 @@ const GOODPUT: f64 = 0.9;
 /// The promise about the p99 of answered puts, of that at half the peak.
 const P99: f64 = 5.0;
 
-/// The least that is offered, of the peak; below it the generator was too slow to say anything.
-const OFFERED: f64 = 1.8;
-
 pub(super) fn run(bench: &Bench) -> RowFigures {
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() <= GENERATOR_CORE) {
         return Err(Missing::Skipped("the member and the generator need a core each".to_owned()));
     }
-    let site =
-        Site { core: Some(MEMBER_CORE), flags: vec![MAX_WAIT.to_owned()], ..bench.site(Some(OPEN_FILES)) };
+    let site = Site { core: Some(MEMBER_CORE), ..bench.site(Some(OPEN_FILES)) };
     let mut cluster = Cluster::start(&bench.system, 1, &site)?;
     let (short, long) = (bench.scaled_time(SHORT, LEAST), bench.scaled_time(LONG, LEAST));
     let connections = bench.scaled(CONNECTIONS);
@@ -74,11 +67,11 @@ pub(super) fn run(bench: &Bench) -> RowFigures {
     let half = told(puts(connections, Some(peak / 2.0), short)?.p99_ms, "latency")?;
     let over = puts(connections, Some(peak * 2.0), long)?;
     let (goodput, p99) = (told(over.per_second, "throughput")?, told(over.p99_ms, "latency")?);
-    let offered = goodput * (over.requests + over.errors) as f64 / over.requests.max(1) as f64;
+    let sent = goodput * (over.requests + over.errors) as f64 / over.requests.max(1) as f64;
     Ok(vec![
         RowFigure::promised("answered, of the peak", goodput / peak, "", Promise::AtLeast(GOODPUT)),
         RowFigure::at_most("p99, of that at half the peak", p99 / half, "", P99),
-        RowFigure::promised("offered, of the peak", offered / peak, "", Promise::AtLeast(OFFERED)),
+        RowFigure::new("sent, of the peak", sent / peak, ""),
         RowFigure::new("peak", peak, "/s"),
         RowFigure::new("p99 at half the peak", half, "ms"),
         RowFigure::new("p99 at twice the peak", p99, "ms"),
