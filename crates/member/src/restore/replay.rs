@@ -13,8 +13,8 @@
 //!
 //! Commands about members, the cluster version and the command set are skipped: the directory was begun with its
 //! members, those of a new cluster, or, in an import, those that stay, changed by the same requests. All others are
-//! applied as its members applied them, with the terms of their entries, so the data after an entry has the hash that it
-//! had there.
+//! applied as its members applied them, with the terms of their entries, so the data after an entry has the hash that
+//! it had there.
 //!
 //! A payload is written as a whole, with values that later ones replaced, and what is dead of it is relocated away
 //! later, as in a log. Values that transactions compare are read back from the files that are being written.
@@ -149,9 +149,9 @@ impl StateReplay {
         Ok(self.replay.raise_revision(by)?)
     }
 
-    /// Ends it: the directory is whole when this returns, and holds the member with which it was begun. The lineage tells
-    /// states apart: all members of a cluster must have the same. Without a given one it is computed from the state, its
-    /// versions and its requests.
+    /// Ends it: the directory is whole when this returns, and holds the member with which it was begun. The lineage
+    /// tells states apart: all members of a cluster must have the same. Without a given one it is computed from the
+    /// state, its versions and its requests.
     ///
     /// # Errors
     /// The disk.
