@@ -398,6 +398,10 @@ func TestWhatCannotBeMovedWithItsMembersIsRefused(t *testing.T) {
 		refused(damaged, "import", damaged, "--data-dir="+target)
 	}
 
+	nobodys := copiedDir(t, etcdDir)
+	check(t, os.Truncate(filepath.Join(nobodys, "member", "wal", "0000000000000000-0000000000000000.wal"), 16))
+	refused("has no record that says whose log it is", "import", nobodys, "--data-dir="+target)
+
 	steleDir, large := copiedDir(t, m.DataDir), []byte(strings.Repeat("value", 100))
 	segments, err := filepath.Glob(filepath.Join(steleDir, "member", "wal", "*"))
 	check(t, err)

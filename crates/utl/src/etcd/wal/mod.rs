@@ -57,7 +57,7 @@ impl WalTail {
     /// Reads all files of a log. Entries up to the index `after` are skipped.
     ///
     /// # Errors
-    /// There is no file; one cannot be read, or is damaged; entries are missing.
+    /// There is no file; one cannot be read, or is damaged; entries are missing; none says whose log it is.
     pub(super) fn read(dir: &Path, after: u64) -> Result<WalTail, Refusal> {
         let mut tail = WalTail { paths: files(dir)?, ..WalTail::default() };
         let (paths, mut sum) = (tail.paths.clone(), 0);
@@ -73,6 +73,14 @@ impl WalTail {
                     fault.why
                 )));
             }
+        }
+        // Every file begins with it, and no member has the id 0.
+        if tail.metadata.member_id == 0 {
+            return Err(Refusal::error(format!(
+                "{} has no record that says whose log it is, with which each file of etcd's begins; import another \
+                 member's directory",
+                dir.display()
+            )));
         }
         Ok(tail)
     }
