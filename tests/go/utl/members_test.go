@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -159,6 +160,9 @@ func removedMembers(t *testing.T, dir string) (ids []string) {
 	return ids
 }
 
+// exportedState is what an export says of its state.
+var exportedState = regexp.MustCompile(`the state after entry [1-9]\d* of term [1-9]\d*, with hash [0-9a-f]{16}: `)
+
 // TestMembersGoToSteleAndBack takes a cluster of three voters and a learner from etcd to Stele and back. Its members, what
 // was a member, its alarm and its data are the same each time. The database of the etcd that is imported has little: most
 // is in its log, the learner and the alarm too.
@@ -216,14 +220,19 @@ func TestMembersGoToSteleAndBack(t *testing.T) {
 
 	// And every member of etcd.
 	source = leader.DataDir
+	states := map[string]bool{}
 	for _, m := range c.Members {
 		dir := filepath.Join(t.TempDir(), m.Name)
-		g.follow(t, "stele utl export $ETCD_DIR --as-directory --name", "ETCD_DIR="+dir, "NAME="+m.Name, "STELE_DIR="+source)
+		out := g.follow(t, "stele utl export $ETCD_DIR --as-directory --name", "ETCD_DIR="+dir, "NAME="+m.Name, "STELE_DIR="+source)
+		states[exportedState.FindString(out)] = true
 		if removed := removedMembers(t, dir); !slices.Contains(removed, fmt.Sprintf("%x", gone.Member.ID)) {
 			t.Errorf("former members are %q", removed)
 		}
 		goOn(m, cluster.EtcdPath(), dir)
 		check(t, m.Start())
+	}
+	if len(states) != 1 || states[""] {
+		t.Errorf("the exports of one directory are of the states %v", states)
 	}
 	for _, m := range voters {
 		compare(t, "etcd's "+m.Name, want, withMembers(t, m))
