@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -292,6 +293,73 @@ func goesOn(t *testing.T, members []*cluster.Member) {
 		if len(found.Kvs) != 1 || got.Hash != want.Hash {
 			t.Errorf("%s has %v and the hash %x instead of %x", m.Name, found.Kvs, got.Hash, want.Hash)
 		}
+	}
+}
+
+// rewriteRecords changes records of a directory of etcd that does not run.
+func rewriteRecords(t *testing.T, dir string, change func(members, meta *bolt.Bucket) error) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(dir, "member", "snap", "db"), 0o600, nil)
+	check(t, err)
+	defer db.Close()
+	check(t, db.Update(func(tx *bolt.Tx) error {
+		return change(tx.Bucket([]byte("members")), tx.Bucket([]byte("meta")))
+	}))
+}
+
+// TestRolesAreThoseOfRaft imports a lone voter whose records are wrong, or missing, or of the cluster before a restore. As a
+// learner it would be refused.
+func TestRolesAreThoseOfRaft(t *testing.T) {
+	t.Parallel()
+	source := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath()})
+	_, err := connect(t, source, "").Put(patiently(t), "key", "value")
+	check(t, err)
+	m := source.Members[0]
+	stop(m)
+	imported := func(dir string) string {
+		return utl(t, "import", dir, "--data-dir="+filepath.Join(t.TempDir(), "stele"))
+	}
+	whole := imported(m.DataDir)
+
+	learner := copiedDir(t, m.DataDir)
+	asLearner := func(members, meta *bolt.Bucket) error {
+		id, record := members.Cursor().First()
+		return members.Put(id, bytes.Replace(record, []byte(`"peerURLs"`), []byte(`"isLearner":true,"peerURLs"`), 1))
+	}
+	rewriteRecords(t, learner, asLearner)
+	if said := imported(learner); said != whole {
+		t.Errorf("with a record of a learner import says %s instead of %s", said, whole)
+	}
+	rewriteRecords(t, learner, func(members, meta *bolt.Bucket) error { return meta.Delete([]byte("confState")) })
+	if said := imported(learner); said != whole {
+		t.Errorf("without a configuration import says %s instead of %s", said, whole)
+	}
+	rewriteRecords(t, learner, func(members, meta *bolt.Bucket) error {
+		return members.Put([]byte("1f"), []byte(`{"id":31,"peerURLs":["http://127.0.0.1:1"]}`))
+	})
+	target := filepath.Join(t.TempDir(), "refused")
+	r := run(t, cluster.StelePath(), "utl", "import", learner, "--data-dir="+target)
+	expectLine(t, r, 1, "its database has the members 1f, ")
+	expectLine(t, r, 1, "begin a new one with --initial-cluster")
+	if _, err := os.Stat(target); err == nil {
+		t.Error("the target was made")
+	}
+
+	restored := filepath.Join(t.TempDir(), "restored")
+	if r := run(t, cluster.EtcdTool("etcdutl"), "snapshot", "restore", filepath.Join(m.DataDir, "member", "snap", "db"), "--skip-hash-check",
+		"--name=n", "--initial-cluster=n=http://127.0.0.1:1", "--initial-advertise-peer-urls=http://127.0.0.1:1", "--data-dir="+restored); r.code != 0 {
+		t.Fatalf("etcdutl: %+v", r)
+	}
+	rewriteRecords(t, restored, func(members, meta *bolt.Bucket) error {
+		id, _ := members.Cursor().First()
+		number, err := strconv.ParseUint(string(id), 16, 64)
+		if conf := meta.Get([]byte("confState")); len(conf) == 0 || strings.Contains(string(conf), strconv.FormatUint(number, 10)) {
+			t.Errorf("the configuration is not that of the cluster before: %s", conf)
+		}
+		return errors.Join(err, asLearner(members, meta))
+	})
+	if said := imported(restored); said == whole || !strings.Contains(said, "restored 1 keys at revision 2") {
+		t.Errorf("after a restore import says %s", said)
 	}
 }
 

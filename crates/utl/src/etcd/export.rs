@@ -123,8 +123,7 @@ fn write(
 
 /// The last entry whose effects a database has.
 fn snapshot_of(small: &SmallRecords) -> WalSnapshot {
-    let conf = small.conf_state.clone().unwrap_or_default();
-    let conf_state = WalConfState { voters: conf.voters, learners: conf.learners, auto_leave: false };
+    let conf_state = small.conf_state.as_ref().map(WalConfState::from).unwrap_or_default();
     WalSnapshot { index: small.applied.index, term: small.applied.term, conf_state: Some(conf_state) }
 }
 

@@ -110,6 +110,19 @@ impl WalTail {
         self.entries.iter().map(|entry| entry.index).filter(|index| *index > applied).collect()
     }
 
+    /// The indexes of the entries behind `from`, up to `to`.
+    ///
+    /// # Errors
+    /// Some are missing.
+    pub(super) fn between(&self, from: u64, to: u64) -> Result<Vec<u64>, String> {
+        let mut found = self.behind(from);
+        found.retain(|index| *index <= to);
+        if found.len() as u64 != to.saturating_sub(from) {
+            return Err(format!("its log lacks entries between {from} and {to}, so who votes is not known"));
+        }
+        Ok(found)
+    }
+
     /// Checks that the log goes on where the database ends, at the entry `applied`.
     ///
     /// # Errors

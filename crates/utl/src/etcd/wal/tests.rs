@@ -60,6 +60,10 @@ fn later_entries_replace_earlier_ones() {
     let found = tail.entry(2).expect("it is there");
     assert_eq!((found.index, found.term, found.data.len()), (2, 2, 600));
     assert!(tail.entry(3).is_err(), "it was replaced");
+    let tail = WalTail::read(dir.path(), 0).expect("it is whole");
+    assert_eq!(tail.between(0, 2), Ok(vec![1, 2]));
+    assert_eq!(tail.between(2, 2), Ok(Vec::new()));
+    assert!(tail.between(0, 3).is_err_and(|why| why.contains("lacks entries between 0 and 3")));
 }
 
 #[test]
