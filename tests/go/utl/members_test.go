@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -159,6 +161,9 @@ func removedMembers(t *testing.T, dir string) (ids []string) {
 	return ids
 }
 
+// exportedState is what an export says of its state.
+var exportedState = regexp.MustCompile(`the state after entry [1-9]\d* of term [1-9]\d*, with hash [0-9a-f]{16}: `)
+
 // TestMembersGoToSteleAndBack takes a cluster of three voters and a learner from etcd to Stele and back. Its members, what
 // was a member, its alarm and its data are the same each time. The database of the etcd that is imported has little: most
 // is in its log, the learner and the alarm too.
@@ -216,14 +221,19 @@ func TestMembersGoToSteleAndBack(t *testing.T) {
 
 	// And every member of etcd.
 	source = leader.DataDir
+	states := map[string]bool{}
 	for _, m := range c.Members {
 		dir := filepath.Join(t.TempDir(), m.Name)
-		g.follow(t, "stele utl export $ETCD_DIR --as-directory --name", "ETCD_DIR="+dir, "NAME="+m.Name, "STELE_DIR="+source)
+		out := g.follow(t, "stele utl export $ETCD_DIR --as-directory --name", "ETCD_DIR="+dir, "NAME="+m.Name, "STELE_DIR="+source)
+		states[exportedState.FindString(out)] = true
 		if removed := removedMembers(t, dir); !slices.Contains(removed, fmt.Sprintf("%x", gone.Member.ID)) {
 			t.Errorf("former members are %q", removed)
 		}
 		goOn(m, cluster.EtcdPath(), dir)
 		check(t, m.Start())
+	}
+	if len(states) != 1 || states[""] {
+		t.Errorf("the exports of one directory are of the states %v", states)
 	}
 	for _, m := range voters {
 		compare(t, "etcd's "+m.Name, want, withMembers(t, m))
@@ -283,6 +293,73 @@ func goesOn(t *testing.T, members []*cluster.Member) {
 		if len(found.Kvs) != 1 || got.Hash != want.Hash {
 			t.Errorf("%s has %v and the hash %x instead of %x", m.Name, found.Kvs, got.Hash, want.Hash)
 		}
+	}
+}
+
+// rewriteRecords changes records of a directory of etcd that does not run.
+func rewriteRecords(t *testing.T, dir string, change func(members, meta *bolt.Bucket) error) {
+	t.Helper()
+	db, err := bolt.Open(filepath.Join(dir, "member", "snap", "db"), 0o600, nil)
+	check(t, err)
+	defer db.Close()
+	check(t, db.Update(func(tx *bolt.Tx) error {
+		return change(tx.Bucket([]byte("members")), tx.Bucket([]byte("meta")))
+	}))
+}
+
+// TestRolesAreThoseOfRaft imports a lone voter whose records are wrong, or missing, or of the cluster before a restore. As a
+// learner it would be refused.
+func TestRolesAreThoseOfRaft(t *testing.T) {
+	t.Parallel()
+	source := cluster.ForTest(t, cluster.Config{Binary: cluster.EtcdPath()})
+	_, err := connect(t, source, "").Put(patiently(t), "key", "value")
+	check(t, err)
+	m := source.Members[0]
+	stop(m)
+	imported := func(dir string) string {
+		return utl(t, "import", dir, "--data-dir="+filepath.Join(t.TempDir(), "stele"))
+	}
+	whole := imported(m.DataDir)
+
+	learner := copiedDir(t, m.DataDir)
+	asLearner := func(members, meta *bolt.Bucket) error {
+		id, record := members.Cursor().First()
+		return members.Put(id, bytes.Replace(record, []byte(`"peerURLs"`), []byte(`"isLearner":true,"peerURLs"`), 1))
+	}
+	rewriteRecords(t, learner, asLearner)
+	if said := imported(learner); said != whole {
+		t.Errorf("with a record of a learner import says %s instead of %s", said, whole)
+	}
+	rewriteRecords(t, learner, func(members, meta *bolt.Bucket) error { return meta.Delete([]byte("confState")) })
+	if said := imported(learner); said != whole {
+		t.Errorf("without a configuration import says %s instead of %s", said, whole)
+	}
+	rewriteRecords(t, learner, func(members, meta *bolt.Bucket) error {
+		return members.Put([]byte("1f"), []byte(`{"id":31,"peerURLs":["http://127.0.0.1:1"]}`))
+	})
+	target := filepath.Join(t.TempDir(), "refused")
+	r := run(t, cluster.StelePath(), "utl", "import", learner, "--data-dir="+target)
+	expectLine(t, r, 1, "its database has the members 1f, ")
+	expectLine(t, r, 1, "begin a new one with --initial-cluster")
+	if _, err := os.Stat(target); err == nil {
+		t.Error("the target was made")
+	}
+
+	restored := filepath.Join(t.TempDir(), "restored")
+	if r := run(t, cluster.EtcdTool("etcdutl"), "snapshot", "restore", filepath.Join(m.DataDir, "member", "snap", "db"), "--skip-hash-check",
+		"--name=n", "--initial-cluster=n=http://127.0.0.1:1", "--initial-advertise-peer-urls=http://127.0.0.1:1", "--data-dir="+restored); r.code != 0 {
+		t.Fatalf("etcdutl: %+v", r)
+	}
+	rewriteRecords(t, restored, func(members, meta *bolt.Bucket) error {
+		id, _ := members.Cursor().First()
+		number, err := strconv.ParseUint(string(id), 16, 64)
+		if conf := meta.Get([]byte("confState")); len(conf) == 0 || strings.Contains(string(conf), strconv.FormatUint(number, 10)) {
+			t.Errorf("the configuration is not that of the cluster before: %s", conf)
+		}
+		return errors.Join(err, asLearner(members, meta))
+	})
+	if said := imported(restored); said == whole || !strings.Contains(said, "restored 1 keys at revision 2") {
+		t.Errorf("after a restore import says %s", said)
 	}
 }
 
@@ -397,6 +474,10 @@ func TestWhatCannotBeMovedWithItsMembersIsRefused(t *testing.T) {
 		check(t, os.Truncate(path, whole.Size()/2))
 		refused(damaged, "import", damaged, "--data-dir="+target)
 	}
+
+	nobodys := copiedDir(t, etcdDir)
+	check(t, os.Truncate(filepath.Join(nobodys, "member", "wal", "0000000000000000-0000000000000000.wal"), 16))
+	refused("has no record that says whose log it is", "import", nobodys, "--data-dir="+target)
 
 	steleDir, large := copiedDir(t, m.DataDir), []byte(strings.Repeat("value", 100))
 	segments, err := filepath.Glob(filepath.Join(steleDir, "member", "wal", "*"))

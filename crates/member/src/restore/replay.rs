@@ -2,18 +2,19 @@
 //! restore to any of them, or requests that etcd had logged behind its database.
 //!
 //! ```text
-//! StateRestore   base: the state after entry 900 of the old cluster
+//! StateRestore   base: the state after entry 900
 //! into_replay
 //! apply_entry    901: payload -> data segment, whole; commands -> store, whose values are parts of that payload
 //! apply_entry    902: ...
-//! finish         the state -> base checkpoint at the first entry of the new cluster
+//! finish         the state -> base checkpoint at the first entry of the new directory
 //! ```
 //!
 //! A request of etcd goes the same way: its bytes are the payload, and it is the one command.
 //!
-//! Commands about members, the cluster version and the command set are skipped, as in the base: they belong to the
-//! old cluster. All others are applied as its members applied them, with the terms of their entries, so the data after
-//! an entry has the hash that it had there.
+//! Commands about members, the cluster version and the command set are skipped: the directory was begun with its
+//! members, those of a new cluster, or, in an import, those that stay, changed by the same requests. All others are
+//! applied as its members applied them, with the terms of their entries, so the data after an entry has the hash that
+//! it had there.
 //!
 //! A payload is written as a whole, with values that later ones replaced, and what is dead of it is relocated away
 //! later, as in a log. Values that transactions compare are read back from the files that are being written.
@@ -49,7 +50,7 @@ impl StateRestore {
 }
 
 impl StateReplay {
-    /// The data as it is now. Its entry is one of the new cluster.
+    /// The data as it is now. Its entry is one of the new directory, whatever entries were applied.
     pub fn data(&self) -> DataState {
         self.replay.data()
     }
@@ -148,9 +149,9 @@ impl StateReplay {
         Ok(self.replay.raise_revision(by)?)
     }
 
-    /// Ends it: the directory is whole when this returns, and holds a member of a new cluster. The lineage tells states
-    /// apart: all members of a cluster must have the same. Without a given one it is computed from the state, its
-    /// versions and its requests.
+    /// Ends it: the directory is whole when this returns, and holds the member with which it was begun. The lineage
+    /// tells states apart: all members of a cluster must have the same. Without a given one it is computed from the
+    /// state, its versions and its requests.
     ///
     /// # Errors
     /// The disk.

@@ -1,8 +1,8 @@
 //! From the records of a database into a data directory that is being made.
 //!
-//! What comes along: all versions that a compaction left, tombstones, leases with their times, alarms, users and roles,
-//! the newest and the compact revision. What does not: members, the cluster version, a downgrade; they belong to the
-//! old cluster.
+//! What comes along here: all versions that a compaction left, tombstones, leases with their times, alarms, users and
+//! roles, the newest and the compact revision. What does not: members, the cluster version, a downgrade. The directory
+//! was begun with these: those of a new cluster, or, in an import whose members stay, those of the old one.
 
 use dbfile::records::{SmallRecords, Versions};
 use dbfile::{DbFile, ReadAt};

@@ -40,6 +40,8 @@ pub(crate) struct StagedDirectory {
     wal_dir: Option<PathBuf>,
     /// Whether the data directory did not exist.
     is_new: bool,
+    /// Where directories that did not exist get their names.
+    named_in: Vec<PathBuf>,
     is_committed: bool,
 }
 
@@ -50,7 +52,11 @@ impl StagedDirectory {
     /// There is something in it; the WAL directory exists, cannot be created or would be renamed with the rest.
     pub(crate) fn begin(data_dir: &Path, wal_dir: Option<&Path>) -> Result<StagedDirectory, Refusal> {
         let is_new = check_empty(data_dir)?;
+        let mut named_in = parents_of_new(data_dir)?;
         let wal_dir = separate(data_dir, wal_dir)?;
+        if let Some(wal_dir) = wal_dir {
+            named_in.extend(parents_of_new(wal_dir)?);
+        }
         if let Some(wal_dir) = wal_dir {
             create_wal_dir(wal_dir)?;
         }
@@ -59,6 +65,7 @@ impl StagedDirectory {
             unfinished: UNFINISHED,
             wal_dir: wal_dir.map(Path::to_owned),
             is_new,
+            named_in,
             is_committed: false,
         })
     }
@@ -74,6 +81,7 @@ impl StagedDirectory {
             unfinished: UNFINISHED_EXPORT,
             wal_dir: None,
             is_new,
+            named_in: parents_of_new(data_dir)?,
             is_committed: false,
         })
     }
@@ -92,7 +100,7 @@ impl StagedDirectory {
         self.unfinished().join(MEMBER)
     }
 
-    /// Gives the directory, which is whole and closed, its name.
+    /// Gives the directory, which is whole and closed, its name. No crash takes it away after that.
     ///
     /// # Errors
     /// The system refuses.
@@ -103,9 +111,19 @@ impl StagedDirectory {
         self.is_committed = true;
         // Empty now, and without a meaning.
         let _ = fs::remove_dir(self.unfinished());
-        let synced = fs::File::open(&self.data_dir).and_then(|dir| dir.sync_all());
-        synced.map_err(|error| system_error("sync", &self.data_dir, &error))
+        for dir in [&self.data_dir].into_iter().chain(&self.named_in) {
+            let synced = fs::File::open(dir).and_then(|dir| dir.sync_all());
+            synced.map_err(|error| system_error("sync", dir, &error))?;
+        }
+        Ok(())
     }
+}
+
+/// The directories in which a directory and those above it that do not exist will get their names, the lowest first.
+fn parents_of_new(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    let absolute = std::path::absolute(dir).map_err(|error| system_error("open", dir, &error))?;
+    let new = absolute.ancestors().take_while(|dir| !dir.exists());
+    Ok(new.filter_map(Path::parent).map(Path::to_owned).collect())
 }
 
 /// Checks that nothing is in the place of a directory. Returns whether it does not exist.
@@ -192,6 +210,23 @@ mod tests {
         assert!(!wal.exists(), "this attempt created it");
         fs::create_dir_all(&wal).expect("it is made");
         assert!(StagedDirectory::begin(&data, Some(&wal)).is_err() && wal.exists(), "another created it");
+    }
+
+    #[test]
+    fn each_new_directory_is_known_by_the_one_above() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |path: &str| dir.path().join(path);
+        fs::create_dir(at("empty")).expect("it is made");
+        let named_in = |data: &str, wal: Option<&str>| {
+            let begun =
+                StagedDirectory::begin(&at(data), wal.map(at).as_deref()).expect("nothing is in the way");
+            begun.named_in.clone()
+        };
+        assert_eq!(named_in("empty", None), Vec::<PathBuf>::new(), "it had its name");
+        assert_eq!(named_in("new", None), [dir.path()]);
+        assert_eq!(named_in("a/b", Some("empty/wal")), [at("a"), dir.path().to_owned(), at("empty")]);
+        let export = StagedDirectory::begin_export(&at("new")).expect("nothing is in the way");
+        assert_eq!(export.named_in, [dir.path()]);
     }
 
     #[test]

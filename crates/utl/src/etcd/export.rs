@@ -19,6 +19,7 @@ use std::path::Path;
 use dbfile::records::{ConfStateRecord, MemberRecord, SmallRecords};
 use log::Identity;
 use member::InitialMember;
+use store::AppliedId;
 
 use super::snap_file;
 use super::wal::messages::{WalConfState, WalMetadata, WalSnapshot};
@@ -54,10 +55,21 @@ pub(crate) fn run(line: &mut CommandLine) -> CommandEnd {
     target.commit()?;
     let (keys, revision) = (state.reader.counts().keys, state.reader.current_revision());
     line.complain(&format!(
-        "exported {keys} keys at revision {revision}, {bytes} bytes, for member {:x} of cluster {:x}",
-        owner.member_id, owner.cluster_id
+        "exported {keys} keys at revision {revision}, {bytes} bytes, for member {:x} of cluster {:x}; {}",
+        owner.member_id,
+        owner.cluster_id,
+        shown(state.reader.state_hash())
     ));
     Ok(())
+}
+
+/// Which state it is. Nothing in etcd's format tells states of one cluster apart, so its members would not notice.
+fn shown((applied, hash): (AppliedId, u64)) -> String {
+    format!(
+        "it is the state after entry {} of term {}, with hash {hash:016x}: export the directories of all members from \
+         this same state",
+        applied.index, applied.term
+    )
 }
 
 /// The member that goes on, in its cluster.
@@ -111,8 +123,7 @@ fn write(
 
 /// The last entry whose effects a database has.
 fn snapshot_of(small: &SmallRecords) -> WalSnapshot {
-    let conf = small.conf_state.clone().unwrap_or_default();
-    let conf_state = WalConfState { voters: conf.voters, learners: conf.learners, auto_leave: false };
+    let conf_state = small.conf_state.as_ref().map(WalConfState::from).unwrap_or_default();
     WalSnapshot { index: small.applied.index, term: small.applied.term, conf_state: Some(conf_state) }
 }
 
@@ -125,4 +136,19 @@ fn write_file(path: &Path, bytes: &[u8]) -> CommandEnd {
     let mut file = create(path)?;
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written.map_err(|error| system_error("write", path, &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_different_members_are_told_apart() {
+        let line = shown((AppliedId { index: 100, term: 3 }, 0xab));
+        assert_eq!(
+            line,
+            "it is the state after entry 100 of term 3, with hash 00000000000000ab: export the directories of all \
+             members from this same state"
+        );
+    }
 }

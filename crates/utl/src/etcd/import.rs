@@ -15,8 +15,8 @@
 //! acknowledged took effect, no client knows. So they are applied, as `export` does and as the only member of a
 //! cluster does; `--committed-only` leaves them out, as etcd's `--force-new-cluster` does.
 //!
-//! The members stay, unless `--initial-cluster` begins a new cluster: those of the database, and what the same entries
-//! say of them. The cluster id is that of the log.
+//! The members stay, unless `--initial-cluster` begins a new cluster: those of the database, with their roles in Raft,
+//! and what the same entries say of them. The cluster id is that of the log.
 
 use std::path::Path;
 
@@ -25,6 +25,7 @@ use member::restore::StateReplay;
 
 use super::data_dir::{self, DirectoryOwner};
 use super::membership::EtcdMembers;
+use super::raft_conf::RaftConf;
 use super::request::{EntryRequest, request_of};
 use super::wal::WalTail;
 use crate::database::file::LockedFile;
@@ -86,8 +87,9 @@ struct Source {
     _lock: Option<LockedFile>,
     /// The database to begin with.
     file: LockedFile,
-    /// The last entry that this has.
-    applied: u64,
+    /// All records of that but versions.
+    small: SmallRecords,
+    conf: RaftConf,
     log: WalTail,
 }
 
@@ -97,31 +99,38 @@ impl Source {
     /// # Errors
     /// A running etcd uses it; its files are damaged, or do not fit together.
     fn open(line: &CommandLine, dir: &Path, database: &Path) -> Result<Source, Refusal> {
+        let snapshots = dir.join("member").join("snap");
         let file = LockedFile::open(line, database)?;
-        let applied = applied_index(&file)?;
-        let log = WalTail::read(&dir.join("member").join("wal"), applied)?;
+        let (small, conf) = records(&file, &snapshots)?;
+        let log = WalTail::read(&dir.join("member").join("wal"), conf.index)?;
         // A snapshot that a leader sent has its own name until etcd begins to use it.
-        let received = dir.join("member").join("snap").join(format!("{:016x}.snap.db", log.snapshot()));
-        let source = if log.snapshot() > applied && received.exists() {
+        let received = snapshots.join(format!("{:016x}.snap.db", log.snapshot()));
+        let source = if log.snapshot() > small.applied.index && received.exists() {
             let newer = LockedFile::open(line, &received)?;
-            Source { applied: applied_index(&newer)?, file: newer, _lock: Some(file), log }
+            let (small, conf) = records(&newer, &snapshots)?;
+            Source { file: newer, _lock: Some(file), small, conf, log }
         } else {
-            Source { applied, file, _lock: None, log }
+            Source { file, _lock: None, small, conf, log }
         };
-        source.log.check_follows(source.applied).map_err(|why| {
+        source.log.check_follows(source.applied()).map_err(|why| {
             Refusal::error(format!(
                 "the database of {} ends with entry {}, and {why}: start that etcd once more, and restore a snapshot \
                  of it",
                 dir.display(),
-                source.applied
+                source.applied()
             ))
         })?;
         Ok(source)
     }
 
+    /// The last entry that the database has.
+    fn applied(&self) -> u64 {
+        self.small.applied.index
+    }
+
     /// The entries to apply.
     fn behind(&self, committed_only: bool) -> Vec<u64> {
-        let mut behind = self.log.behind(self.applied);
+        let mut behind = self.log.behind(self.applied());
         if committed_only {
             behind.retain(|index| *index <= self.log.committed());
         }
@@ -138,31 +147,33 @@ impl Source {
         dir: &Path,
         behind: &[u64],
     ) -> Result<DirectoryCluster, Refusal> {
-        let mut members = EtcdMembers::of(&small_records(&self.file)?);
+        let none = |why: String| {
+            Refusal::error(format!(
+                "the cluster of {}: {why}; begin a new one with --initial-cluster",
+                dir.display()
+            ))
+        };
+        let mut members = EtcdMembers::of(&self.small, &self.conf.state);
+        for index in self.log.between(self.conf.index, self.applied()).map_err(none)? {
+            let entry = self.log.entry(index)?;
+            members.apply_role(&entry).map_err(|why| unknown_entry(index, &why))?;
+        }
         for index in behind {
             let entry = self.log.entry(*index)?;
             members.apply(&entry).map_err(|why| unknown_entry(*index, &why))?;
         }
         let owner = self.log.metadata();
         let id = staying_member(line.values.text("name"), owner.member_id, &members.names())?;
-        let imported = members.into_imported().map_err(|why| {
-            Refusal::error(format!(
-                "the cluster of {}: {why}; begin a new one with --initial-cluster",
-                dir.display()
-            ))
-        })?;
+        let imported = members.into_imported().map_err(none)?;
         Ok(DirectoryCluster::new(owner.cluster_id, id, imported))
     }
 }
 
-/// All records of a database but versions.
-fn small_records(file: &LockedFile) -> Result<SmallRecords, Refusal> {
-    SmallRecords::read(&file.database()?).map_err(|error| file.refuse(&error))
-}
-
-/// The last entry that a database has.
-fn applied_index(file: &LockedFile) -> Result<u64, Refusal> {
-    Ok(small_records(file)?.applied.index)
+/// All records of a database but versions, and Raft's configuration.
+fn records(file: &LockedFile, snapshots: &Path) -> Result<(SmallRecords, RaftConf), Refusal> {
+    let small = SmallRecords::read(&file.database()?).map_err(|error| file.refuse(&error))?;
+    let conf = RaftConf::of(&small, snapshots)?;
+    Ok((small, conf))
 }
 
 /// An entry that cannot be applied here.

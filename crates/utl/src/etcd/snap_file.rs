@@ -102,6 +102,20 @@ pub(super) fn bytes(snapshot: &WalSnapshot, small: &SmallRecords) -> Vec<u8> {
     SnapFile { checksum: crc32c::crc32c(&snapshot), snapshot }.encode_to_vec()
 }
 
+/// The index in the name of such a file; `None` for another file.
+pub(super) fn index_of(name: &str) -> Option<u64> {
+    let (term, index) = name.strip_suffix(".snap")?.split_once('-')?;
+    u64::from_str_radix(term, 16).ok()?;
+    u64::from_str_radix(index, 16).ok()
+}
+
+/// Who votes, as the file of a snapshot of entry `index` says; `None` if it is damaged, or not that of this entry.
+pub(super) fn conf_state(file: &[u8], index: u64) -> Option<WalConfState> {
+    let file = SnapFile::decode(file).ok().filter(|file| crc32c::crc32c(&file.snapshot) == file.checksum)?;
+    let metadata = RaftSnapshot::decode(&file.snapshot[..]).ok()?.metadata;
+    metadata.conf_state.filter(|_| metadata.index == index)
+}
+
 fn v2_store(small: &SmallRecords) -> V2Store {
     let members = small.members.iter().map(|member| (hex(member.id), member_node(member)));
     let removed = small.removed_members.iter().map(|id| {
@@ -181,6 +195,9 @@ mod tests {
         let file = SnapFile::decode(&bytes(&snapshot, &small)[..]).expect("it is a message");
         assert_eq!(file.checksum, crc32c::crc32c(&file.snapshot));
         let read = RaftSnapshot::decode(&file.snapshot[..]).expect("it is a message");
+        assert_eq!(index_of(&name(&snapshot)), Some(1_207));
+        assert_eq!(super::conf_state(&bytes(&snapshot, &small), 1_207), Some(conf_state.clone()));
+        assert_eq!(super::conf_state(&bytes(&snapshot, &small), 1_208), None, "it has another name");
         assert_eq!(read.metadata, SnapshotMetadata { conf_state: Some(conf_state), index: 1_207, term: 5 });
         let store: serde_json::Value = serde_json::from_slice(&read.data).expect("it is JSON");
         let at = |path: &str| store.pointer(path).unwrap_or_else(|| panic!("{path}: {store}")).clone();

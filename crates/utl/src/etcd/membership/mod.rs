@@ -1,8 +1,9 @@
-//! The members of an etcd cluster: those of a database, and what the entries behind it say of them.
+//! The members of an etcd cluster: those of a database, their roles in Raft's configuration, and what the entries
+//! behind both say of them.
 //!
 //! ```text
-//! database  a, b voters, c learner      entries  conf change: c votes   put   c: name, client URLs   conf change: no b
-//! members   a, c voters; b is never used again
+//! database, Raft  a, b, c; c learns     entries  conf change: c votes   put   c: name, client URLs   conf change: no b
+//! members         a, c voters; b is never used again
 //! ```
 //!
 //! What concerns members is independent of keys, so it is known before the state is made. As in etcd, a change that is
@@ -21,7 +22,7 @@ use serde::de::DeserializeOwned;
 use store::{ClusterMember, ImportedMembers};
 
 use super::request::{V2_FIELD, fields};
-use super::wal::messages::WalEntry;
+use super::wal::messages::{WalConfState, WalEntry};
 
 /// Fields of `InternalRaftRequest` that say something about members: the cluster's version, a member's name and client
 /// URLs, a downgrade.
@@ -86,21 +87,34 @@ struct V2Attributes {
     client_urls: Option<Vec<String>>,
 }
 
+/// What a member is in Raft.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RaftRole {
+    Voter,
+    Learner,
+}
+
 /// The members of a cluster.
 #[derive(Debug, Default)]
 pub(super) struct EtcdMembers {
+    /// Those that the database has; Raft decides who is a learner.
     members: BTreeMap<u64, MemberRecord>,
+    /// Those that Raft has, and their roles.
+    roles: BTreeMap<u64, RaftRole>,
     removed: BTreeSet<u64>,
     cluster_version: Option<String>,
     downgrade_target: Option<String>,
 }
 
 impl EtcdMembers {
-    /// Those of a database.
-    pub(super) fn of(small: &SmallRecords) -> EtcdMembers {
+    /// Those of a database, with the roles of Raft's configuration.
+    pub(super) fn of(small: &SmallRecords, conf: &WalConfState) -> EtcdMembers {
+        let voters = conf.voters.iter().map(|id| (*id, RaftRole::Voter));
+        let learners = conf.learners.iter().map(|id| (*id, RaftRole::Learner));
         let downgrade = small.downgrade.as_ref().filter(|downgrade| downgrade.enabled);
         EtcdMembers {
             members: small.members.iter().map(|member| (member.id, member.clone())).collect(),
+            roles: voters.chain(learners).collect(),
             removed: small.removed_members.iter().copied().collect(),
             cluster_version: small.cluster_version.clone(),
             downgrade_target: downgrade.map(|downgrade| downgrade.target_version.clone()),
@@ -112,22 +126,36 @@ impl EtcdMembers {
         self.members.values().map(|member| (member.id, &member.name[..])).collect()
     }
 
-    /// Applies an entry.
+    /// Applies an entry that the database has, and Raft's configuration has not. Whether etcd refused it is not known:
+    /// a member that was not added is one too many then, and the import is refused.
+    ///
+    /// # Errors
+    /// Why it is not known what that does.
+    pub(super) fn apply_role(&mut self, entry: &WalEntry) -> Result<(), String> {
+        match entry.kind {
+            REQUEST => Ok(()),
+            _ => self.change_role(&conf_change(entry)?),
+        }
+    }
+
+    /// Applies an entry that neither has.
     ///
     /// # Errors
     /// Why it is not known what that does.
     pub(super) fn apply(&mut self, entry: &WalEntry) -> Result<(), String> {
-        match entry.kind {
-            REQUEST => self.apply_request(&entry.data),
-            CONF_CHANGE => {
-                let change = EtcdConfChange::decode(entry.data.clone()).map_err(|error| error.to_string())?;
-                self.change(&change)
-            }
-            other => Err(format!("is of kind {other}, which etcd does not use")),
+        if entry.kind == REQUEST {
+            return self.apply_request(&entry.data);
+        }
+        let change = conf_change(entry)?;
+        self.change_member(&change)?;
+        // Raft is not told of what etcd refuses.
+        match change.kind == REMOVE || self.members.contains_key(&change.member_id) {
+            true => self.change_role(&change),
+            false => Ok(()),
         }
     }
 
-    fn change(&mut self, change: &EtcdConfChange) -> Result<(), String> {
+    fn change_member(&mut self, change: &EtcdConfChange) -> Result<(), String> {
         let id = change.member_id;
         if self.removed.contains(&id) {
             return Ok(());
@@ -141,13 +169,34 @@ impl EtcdMembers {
         let ConfChangeContext { member: told, is_promotion } = from_json(&change.context)?;
         let is_free = !self.members.values().any(|other| other.id != id && shares_url(other, &told));
         match (change.kind, self.members.get_mut(&id)) {
-            (ADD_VOTER | ADD_LEARNER, Some(member)) if is_promotion => member.is_learner = false,
             (UPDATE, Some(member)) if is_free => member.peer_urls = told.peer_urls,
             (ADD_VOTER | ADD_LEARNER, None) if is_free && !is_promotion => {
                 self.members.insert(id, MemberRecord { id, ..told });
             }
-            (ADD_VOTER | ADD_LEARNER | UPDATE, _) => {}
-            (other, _) => return Err(format!("is a conf change of kind {other}, which is not known here")),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn change_role(&mut self, change: &EtcdConfChange) -> Result<(), String> {
+        let id = change.member_id;
+        let role = match change.kind {
+            REMOVE => {
+                self.roles.remove(&id);
+                return Ok(());
+            }
+            ADD_VOTER => RaftRole::Voter,
+            ADD_LEARNER => RaftRole::Learner,
+            UPDATE => return Ok(()),
+            other => return Err(format!("is a conf change of kind {other}, which is not known here")),
+        };
+        let is_promotion = from_json::<ConfChangeContext>(&change.context)?.is_promotion;
+        match self.roles.get_mut(&id) {
+            Some(own) if is_promotion => *own = role,
+            None if !is_promotion => {
+                self.roles.insert(id, role);
+            }
+            _ => {}
         }
         Ok(())
     }
@@ -207,7 +256,14 @@ impl EtcdMembers {
     /// # Errors
     /// Why Stele cannot go on with them.
     pub(super) fn into_imported(self) -> Result<ImportedMembers, String> {
-        if !self.members.values().any(|member| !member.is_learner) {
+        if !self.roles.keys().eq(self.members.keys()) {
+            return Err(format!(
+                "its database has the members {}, but Raft's configuration has {}",
+                shown(self.members.keys()),
+                shown(self.roles.keys())
+            ));
+        }
+        if !self.roles.values().any(|role| *role == RaftRole::Voter) {
             return Err("it has no member that votes".to_owned());
         }
         for member in self.members.values() {
@@ -224,7 +280,7 @@ impl EtcdMembers {
             name: member.name,
             peer_urls: member.peer_urls,
             client_urls: member.client_urls,
-            learner: member.is_learner,
+            learner: self.roles[&member.id] == RaftRole::Learner,
             incarnation: 0,
         };
         Ok(ImportedMembers {
@@ -234,6 +290,18 @@ impl EtcdMembers {
             downgrade_target: self.downgrade_target,
         })
     }
+}
+
+fn shown<'a>(ids: impl Iterator<Item = &'a u64>) -> String {
+    let shown: Vec<String> = ids.map(|id| format!("{id:x}")).collect();
+    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+}
+
+fn conf_change(entry: &WalEntry) -> Result<EtcdConfChange, String> {
+    if entry.kind != CONF_CHANGE {
+        return Err(format!("is of kind {}, which etcd does not use", entry.kind));
+    }
+    EtcdConfChange::decode(entry.data.clone()).map_err(|error| error.to_string())
 }
 
 fn shares_url(one: &MemberRecord, other: &MemberRecord) -> bool {

@@ -33,11 +33,12 @@ impl EtcdMembers {
 
     fn shown(&self) -> String {
         let member = |member: &MemberRecord| {
-            let role = if member.is_learner { "learner" } else { "voter" };
+            let role = self.roles.get(&member.id);
             format!(
-                "{} {} {role} {} {}",
+                "{} {} {} {} {}",
                 member.id,
                 member.name,
+                role.map_or("nothing", |role| if *role == RaftRole::Learner { "learner" } else { "voter" }),
                 member.peer_urls.join(","),
                 member.client_urls.join(",")
             )
@@ -75,7 +76,78 @@ fn what_is_not_possible_has_no_effect() {
     ] {
         members.take(&entry);
     }
-    assert_eq!((members.shown(), members.removed.len()), (before, 0));
+    assert_eq!((members.shown(), members.roles.len(), members.removed.len()), (before, 2, 0));
+}
+
+/// A database whose members have these ids; an odd one is a learner there.
+fn recorded(ids: &[u64]) -> SmallRecords {
+    let member = |id: &u64| MemberRecord {
+        id: *id,
+        is_learner: id % 2 == 1,
+        peer_urls: vec![format!("http://h:{id}")],
+        ..MemberRecord::default()
+    };
+    let members = ids.iter().map(member).collect();
+    SmallRecords { members, removed_members: vec![9], ..SmallRecords::default() }
+}
+
+fn conf(voters: &[u64], learners: &[u64]) -> WalConfState {
+    WalConfState { voters: voters.to_vec(), learners: learners.to_vec(), auto_leave: false }
+}
+
+#[test]
+fn roles_are_those_of_raft() {
+    let learners = |members: EtcdMembers| -> Vec<bool> {
+        let imported = members.into_imported().expect("both have the same members");
+        imported.members.iter().map(|member| member.learner).collect()
+    };
+    // Etcd 3.5.1 to 3.5.19: 1 and 3 were promoted, 2 has other URLs than before.
+    let small = recorded(&[1, 2, 3]);
+    let begun = || EtcdMembers::of(&small, &conf(&[1, 3], &[2]));
+    assert_eq!(learners(begun()), [false, true, false]);
+    let mut members = begun();
+    members.take(&change(ADD_VOTER, 2, r#"{"id":2,"peerURLs":[],"isPromote":true}"#));
+    members.take(&change(ADD_LEARNER, 4, r#"{"id":4,"peerURLs":["http://h:4"],"isLearner":true}"#));
+    members.take(&change(REMOVE, 1, ""));
+    assert_eq!(learners(members), [false, false, true]);
+}
+
+#[test]
+fn conf_changes_of_the_database_change_roles_alone() {
+    let small = recorded(&[1, 2]);
+    let mut members = EtcdMembers::of(&small, &conf(&[7], &[]));
+    let before = members.members.clone();
+    for (kind, id, context) in [
+        (ADD_VOTER, 1, r#"{"id":1,"peerURLs":["http://h:70"]}"#),
+        (ADD_LEARNER, 2, r#"{"id":2,"peerURLs":["http://h:2"],"isLearner":true}"#),
+        (ADD_VOTER, 9, r#"{"id":9,"peerURLs":["http://h:9"]}"#),
+        (UPDATE, 1, r#"{"id":1,"peerURLs":["http://h:71"]}"#),
+        (ADD_VOTER, 2, r#"{"id":2,"peerURLs":[],"isPromote":true}"#),
+        (REMOVE, 9, ""),
+        (REMOVE, 7, ""),
+    ] {
+        members.apply_role(&change(kind, id, context)).expect("it is known");
+    }
+    members.apply_role(&entry(REQUEST, vec![255])).expect("it concerns no role");
+    assert_eq!((&members.members, members.removed.len()), (&before, 1));
+    assert_eq!(members.roles, BTreeMap::from([(1, RaftRole::Voter), (2, RaftRole::Voter)]));
+    members.apply_role(&change(ADD_VOTER, 3, r#"{"id":3,"peerURLs":[]}"#)).expect("it is known");
+    assert_eq!(members.roles.len(), 3, "the record of 3 is lost, or it was not added");
+    for unknown in [entry(2, Vec::new()), change(9, 1, r#"{"id":1}"#)] {
+        assert!(members.apply_role(&unknown).is_err_and(|why| why.contains("kind")), "etcd does not use it");
+    }
+}
+
+#[test]
+fn other_members_than_rafts_are_refused() {
+    for (ids, conf, why) in [
+        (&[1, 2][..], conf(&[1], &[0x1f]), "the members 1, 2, but Raft's configuration has 1, 1f"),
+        (&[1, 2], conf(&[1], &[]), "the members 1, 2, but Raft's configuration has 1"),
+        (&[1], conf(&[], &[]), "the members 1, but Raft's configuration has none"),
+    ] {
+        let refused = EtcdMembers::of(&recorded(ids), &conf).into_imported().expect_err(why);
+        assert!(refused.ends_with(why), "{refused}");
+    }
 }
 
 #[test]

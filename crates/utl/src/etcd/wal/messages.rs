@@ -4,6 +4,7 @@
 //! is read as 0.
 
 use bytes::Bytes;
+use dbfile::records::ConfStateRecord;
 use prost::Message;
 
 /// An entry: `raftpb.Entry`.
@@ -38,6 +39,12 @@ pub(in crate::etcd) struct WalConfState {
     pub(in crate::etcd) learners: Vec<u64>,
     #[prost(bool, required, tag = "5")]
     pub(in crate::etcd) auto_leave: bool,
+}
+
+impl From<&ConfStateRecord> for WalConfState {
+    fn from(conf: &ConfStateRecord) -> WalConfState {
+        WalConfState { voters: conf.voters.clone(), learners: conf.learners.clone(), auto_leave: false }
+    }
 }
 
 /// A snapshot that the log mentions: `walpb.Snapshot`.

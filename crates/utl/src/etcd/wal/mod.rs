@@ -57,7 +57,7 @@ impl WalTail {
     /// Reads all files of a log. Entries up to the index `after` are skipped.
     ///
     /// # Errors
-    /// There is no file; one cannot be read, or is damaged; entries are missing.
+    /// There is no file; one cannot be read, or is damaged; entries are missing; none says whose log it is.
     pub(super) fn read(dir: &Path, after: u64) -> Result<WalTail, Refusal> {
         let mut tail = WalTail { paths: files(dir)?, ..WalTail::default() };
         let (paths, mut sum) = (tail.paths.clone(), 0);
@@ -73,6 +73,14 @@ impl WalTail {
                     fault.why
                 )));
             }
+        }
+        // Every file begins with it, and no member has the id 0.
+        if tail.metadata.member_id == 0 {
+            return Err(Refusal::error(format!(
+                "{} has no record that says whose log it is, with which each file of etcd's begins; import another \
+                 member's directory",
+                dir.display()
+            )));
         }
         Ok(tail)
     }
@@ -100,6 +108,19 @@ impl WalTail {
     /// The indexes of the entries behind `applied`, in order.
     pub(super) fn behind(&self, applied: u64) -> Vec<u64> {
         self.entries.iter().map(|entry| entry.index).filter(|index| *index > applied).collect()
+    }
+
+    /// The indexes of the entries behind `from`, up to `to`.
+    ///
+    /// # Errors
+    /// Some are missing.
+    pub(super) fn between(&self, from: u64, to: u64) -> Result<Vec<u64>, String> {
+        let mut found = self.behind(from);
+        found.retain(|index| *index <= to);
+        if found.len() as u64 != to.saturating_sub(from) {
+            return Err(format!("its log lacks entries between {from} and {to}, so who votes is not known"));
+        }
+        Ok(found)
     }
 
     /// Checks that the log goes on where the database ends, at the entry `applied`.

@@ -3,10 +3,12 @@ use super::messages::WalConfState;
 use super::writer::{FIRST_FILE, WalFileWriter, log_of_snapshot};
 use super::*;
 
-/// A file of records that goes on with a sum.
+/// A file of records that goes on with a sum. It says whose it is, behind the sum with which it begins.
 fn file_after(sum: &mut u32, records: &[(i64, Vec<u8>)]) -> Vec<u8> {
     let mut file = WalFileWriter { sum: *sum, ..WalFileWriter::default() };
-    records.iter().for_each(|(kind, data)| file.record(*kind, data.clone()));
+    let (begin, records) = records.split_at(usize::from(records.first() == Some(&begin())));
+    let owner = (METADATA, METADATA_OF_1234.encode_to_vec());
+    begin.iter().chain([&owner]).chain(records).for_each(|(kind, data)| file.record(*kind, data.clone()));
     *sum = file.sum;
     file.bytes
 }
@@ -58,6 +60,10 @@ fn later_entries_replace_earlier_ones() {
     let found = tail.entry(2).expect("it is there");
     assert_eq!((found.index, found.term, found.data.len()), (2, 2, 600));
     assert!(tail.entry(3).is_err(), "it was replaced");
+    let tail = WalTail::read(dir.path(), 0).expect("it is whole");
+    assert_eq!(tail.between(0, 2), Ok(vec![1, 2]));
+    assert_eq!(tail.between(2, 2), Ok(Vec::new()));
+    assert!(tail.between(0, 3).is_err_and(|why| why.contains("lacks entries between 0 and 3")));
 }
 
 #[test]
@@ -168,8 +174,13 @@ fn a_log_that_begins_with_a_snapshot_is_read_as_one() {
     assert_eq!((tail.metadata(), tail.snapshot(), tail.committed()), (METADATA_OF_1234, 1_207, 1_207));
     assert_eq!((tail.check_follows(1_207), tail.behind(0)), (Ok(()), Vec::new()));
     assert!(tail.check_follows(1_206).is_err(), "the database must have all that the snapshot has");
-    // Cut anywhere it is torn, and says no more than what was written before.
-    for cut in 0..bytes.len() {
+    // Cut anywhere it is torn, and says no more than what was written before: not even whose it is at first.
+    let owned = file(&[begin()]).len();
+    for cut in 0..owned {
+        let refused = read(&bytes[..cut], 1_207).expect_err("it has no owner");
+        assert!(refused.message.contains("no record that says whose log it is"), "cut at {cut}: {refused:?}");
+    }
+    for cut in owned..bytes.len() {
         assert_eq!(read(&bytes[..cut], 1_207).expect("it is torn").snapshot(), 0, "cut at {cut}");
     }
 }
