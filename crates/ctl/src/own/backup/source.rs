@@ -7,9 +7,9 @@ use api::{Code, methods};
 use archive::{BackupSource, BasePart, BaseStream, SourceError};
 use tokio::time::Instant;
 
-use crate::client::{CallError, Client, MessageStream};
+use crate::client::{CallError, Client, MessageStream, until};
 
-/// Time that one call may take: a member that hangs is left after it.
+/// Time that one call may take, or the begin of a base: a member that hangs is left after it.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A cluster behind a client.
@@ -46,8 +46,9 @@ impl BackupSource for ClusterSource {
     }
 
     async fn base(&self) -> Result<ReceivedBase, SourceError> {
-        let deadline = Some(Instant::now() + CALL_TIMEOUT);
-        let begun = self.client.stream(methods::BACKUP_BASE, deadline).await;
+        // To begin may not take longer; the call itself has no deadline, which would end it after so long.
+        let begun = self.client.stream(methods::BACKUP_BASE, None);
+        let begun = until(Some(Instant::now() + CALL_TIMEOUT), begun).await;
         let mut stream = begun.map_err(|error| source_error(&error))?;
         stream.send(&BackupBaseRequest {}, true).map_err(|error| source_error(&error))?;
         Ok(ReceivedBase { stream })
@@ -76,5 +77,28 @@ fn source_error(error: &CallError) -> SourceError {
         SourceError::Passing(why)
     } else {
         SourceError::Final(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::client::tests::options;
+
+    #[tokio::test]
+    async fn a_base_takes_as_long_as_it_takes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let asked = tokio::spawn(async move {
+            let (socket, _) = listener.accept().await.expect("a client");
+            let mut connection = h2::server::handshake(socket).await.expect("it speaks HTTP/2");
+            let (request, _answer) = connection.accept().await.expect("a call").expect("it is whole");
+            (request.uri().path().to_owned(), request.headers().contains_key("grpc-timeout"))
+        });
+        let client = Client::open(options(&address)).await.expect("no token is needed");
+        let _base = ClusterSource::new(client).base().await.expect("it has begun");
+        assert_eq!(asked.await.expect("it answers"), (methods::BACKUP_BASE.to_owned(), false));
     }
 }
