@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -39,14 +40,17 @@ func (n *neighbour) during(attack func()) {
 
 // measure calls 200 times a second while something runs, and returns how long each call took since it was due.
 func (n *neighbour) measure(while func()) []time.Duration {
-	stop, done := make(chan struct{}), make(chan []time.Duration)
+	stop, done := make(chan struct{}), make(chan struct{})
+	end := sync.OnceFunc(func() { close(stop); <-done })
+	// What runs may end the test: no call may fail it after that.
+	defer end()
+	var took []time.Duration
 	go func() {
-		var took []time.Duration
+		defer close(done)
 		due := time.Now()
 		for {
 			select {
 			case <-stop:
-				done <- took
 				return
 			case <-time.After(time.Until(due)):
 			}
@@ -60,8 +64,7 @@ func (n *neighbour) measure(while func()) []time.Duration {
 		}
 	}()
 	while()
-	close(stop)
-	took := <-done
+	end()
 	slices.Sort(took)
 	return took
 }
