@@ -1,6 +1,7 @@
 package overload
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -43,14 +44,7 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 	if err := lags.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	value := strings.Repeat("v", missedBytes)
-	var queued float64
-	for i := range missed {
-		if _, err := client.Put(ctx, fmt.Sprint("missed/", i), value); err != nil {
-			t.Fatalf("put %d beside a follower that lags: %v", i, err)
-		}
-		queued = max(queued, values(ctx, t, leads, "stele_peer_queued_bytes")[0])
-	}
+	queued := putMissed(ctx, t, client, leads)
 	if queued <= 0 || queued > queuedBytes {
 		t.Errorf("at most %.0f bytes were queued for the follower", queued)
 	}
@@ -68,6 +62,20 @@ func TestALaggingFollowerCatchesUp(t *testing.T) {
 	if after := values(ctx, t, leads, "etcd_server_leader_changes_seen_total "); !slices.Equal(before, after) {
 		t.Errorf("%v changes of leader, then %v", before, after)
 	}
+}
+
+// putMissed puts what one of the followers misses, and returns the most bytes that the leader had queued for its peers.
+func putMissed(ctx context.Context, t *testing.T, client *clientv3.Client, leads *cluster.Member) float64 {
+	t.Helper()
+	value := strings.Repeat("v", missedBytes)
+	var queued float64
+	for i := range missed {
+		if _, err := client.Put(ctx, fmt.Sprint("missed/", i), value); err != nil {
+			t.Fatalf("put %d beside a follower that misses it: %v", i, err)
+		}
+		queued = max(queued, values(ctx, t, leads, "stele_peer_queued_bytes")[0])
+	}
+	return queued
 }
 
 // TestAWatcherThatDoesNotReadCostsLittle reads nothing while much is written, and then everything.
