@@ -96,7 +96,29 @@ fn filled() -> (Store, Reader) {
             .expect("it was just written");
     println!("restore: {:?}", began.elapsed());
     assert_eq!(restored.1.state_hash(), reader.state_hash());
+    delete_all(restored.0, KEYS / BATCH + 1);
     (store, reader)
+}
+
+/// Deletes all keys with one request, and purges them.
+#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn delete_all(mut store: Store, index: u64) {
+    let all = Bytes::from_static(&[0]);
+    let request = pb::DeleteRangeRequest { key: all.clone(), range_end: all, ..Default::default() };
+    let before = resident_bytes();
+    let began = Instant::now();
+    let applied = store
+        .apply_batch(BatchContext::at(index, 1), vec![Command::DeleteRange(request)])
+        .expect("nothing is compared");
+    println!("delete {KEYS} keys at once: {:?}", began.elapsed());
+    println!("resident for it: {} bytes a key", (resident_bytes() - before) / KEYS);
+    black_box(applied);
+    let revision = store.reader().current_revision();
+    let compaction = Command::Compaction(pb::CompactionRequest { revision, physical: false });
+    store.apply_batch(BatchContext::at(index + 1, 1), vec![compaction]).expect("nothing is compared");
+    let began = Instant::now();
+    while !store.purge_step(Limits::default().slice_keys) {}
+    println!("purge them: {:?}", began.elapsed());
 }
 
 fn range(start: &[u8], end: &[u8]) -> pb::RangeRequest {

@@ -14,9 +14,11 @@
 //!   entry 6       is the target: drops b@3, stays in the log             b: 6     c: 7
 //! ```
 //!
-//! Entries *at* the target stay, with their versions and tombstones: a watch may start there. The cost is one step for
-//! each change, independent of the number of keys. On its way purging adds each change to the [`CompactionHash`].
+//! Entries *at* the target stay, with their versions and tombstones: a watch may start there. They may be a million, if
+//! one request made them, so purging notes how far it got among them. The cost is one step for each change, independent
+//! of the number of keys. On its way purging adds each change to the [`CompactionHash`].
 
+use crate::index::{MAX_LIVE_AHEAD, RevisionLogEntry};
 #[cfg(doc)]
 use crate::state::CompactionHash;
 use crate::state::{StoreCounters, StoreShared, StoreState};
@@ -28,8 +30,9 @@ const MAX_STEPS_LOCKED: usize = 256;
 
 /// Adds a change to the hash of the compaction being carried out, if there is one.
 fn hash_change(state: &mut StoreState, revision: Revision, slot: Option<u32>) {
-    // Entries at the revision of the last purge stayed in the log and were hashed then.
-    if revision.main <= state.purged {
+    // Entries at the revision of the last purge stayed in the log and were hashed then; so did those that were handled
+    // of a target that has moved since.
+    if revision.main <= state.purged || state.purged_at_target.is_some_and(|last| revision <= last) {
         return;
     }
     let Some(hash) = &mut state.compaction_hash else { return };
@@ -83,15 +86,15 @@ pub(crate) fn purge(
     }
     // Which versions the compaction before has kept is not known any more from here on.
     state.purged_hash = None;
-    for _ in 0..max_steps {
+    for step in 0..max_steps {
         let Some(entry) = state.index.log().front() else { break };
         if entry.revision.main >= target {
-            return purge_target(state, target, dropped);
+            return purge_target(state, target, max_steps - step, dropped);
         }
-        hash_change(state, entry.revision, entry.slot);
-        if let Some(slot) = entry.slot {
-            purge_entry(state, entry.revision, slot, target, dropped);
+        if step % MAX_LIVE_AHEAD == 0 {
+            touch_ahead(state, entry.revision);
         }
+        purge_change(state, &entry, target, dropped);
         state.index.log_mut().pop_front();
     }
     if state.index.log().front().is_some() {
@@ -104,32 +107,94 @@ pub(crate) fn purge(
 /// Everything up to `target` is purged. If that is where a compaction was, its changes are hashed.
 fn end_at(state: &mut StoreState, target: i64) {
     state.purged = target;
+    state.purged_at_target = None;
     state.purged_hash = state.compaction_hash.take_if(|hash| hash.until == target);
 }
 
-/// The last step: entries at the target supersede older versions, and stay in the log.
-fn purge_target(state: &mut StoreState, target: i64, dropped: &mut impl FnMut(&ValueRef)) -> bool {
-    let at_target: Vec<_> =
-        state.index.log().iter_from(target).take_while(|entry| entry.revision.main == target).collect();
-    for entry in at_target {
-        hash_change(state, entry.revision, entry.slot);
-        if let Some(slot) = entry.slot {
-            purge_entry(state, entry.revision, slot, target, dropped);
+/// The last steps: entries at the target supersede older versions, and stay in the log. As [`purge`] otherwise.
+fn purge_target(
+    state: &mut StoreState,
+    target: i64,
+    max_steps: usize,
+    dropped: &mut impl FnMut(&ValueRef),
+) -> bool {
+    let last = state.purged_at_target.filter(|last| last.main == target);
+    let next = Revision { main: target, sub: last.map_or(0, |last| last.sub + 1) };
+    let at_target = |entry: &RevisionLogEntry| entry.revision.main == target;
+    let mut changes: Vec<_> =
+        state.index.log().iter_at(next).take_while(at_target).take(max_steps + 1).collect();
+    let goes_on = changes.len() > max_steps;
+    changes.truncate(max_steps);
+    for (step, entry) in changes.iter().enumerate() {
+        if step % MAX_LIVE_AHEAD == 0 {
+            touch_ahead(state, entry.revision);
         }
+        purge_change(state, entry, target, dropped);
+    }
+    if goes_on {
+        state.purged_at_target = changes.last().map(|entry| entry.revision);
+        return false;
     }
     end_at(state, target);
     true
 }
 
-fn purge_entry(
+/// Fetches the records of the changes from `from` on: they lie wherever their keys were put first.
+fn touch_ahead(state: &StoreState, from: Revision) {
+    for entry in state.index.log().iter_at(from).take(MAX_LIVE_AHEAD) {
+        state.index.touch(entry.slot.as_slice());
+    }
+}
+
+/// Purges what one change supersedes.
+fn purge_change(
     state: &mut StoreState,
-    revision: Revision,
-    slot: u32,
+    entry: &RevisionLogEntry,
     target: i64,
     dropped: &mut impl FnMut(&ValueRef),
 ) {
-    let removed = state.index.purge_entry(revision, slot, target, &mut |version| dropped(&version.value));
+    hash_change(state, entry.revision, entry.slot);
+    let Some(slot) = entry.slot else { return };
+    let removed =
+        state.index.purge_entry(entry.revision, slot, target, &mut |version| dropped(&version.value));
     if let Some(key) = removed {
         state.changes.note_removed(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::index::steps;
+    use crate::testing::TestStore;
+
+    /// Keys that one request deletes.
+    const KEYS: usize = 1_000;
+
+    /// As many keys, all deleted at the newest revision, which is compacted.
+    fn compacted_at_a_deletion() -> TestStore {
+        let mut bench = TestStore::new();
+        for key in 0..KEYS {
+            bench.put(&format!("k{key:04}"), "value");
+        }
+        let deleted = bench.delete("k", "l");
+        bench.compact(deleted).expect("it is the newest");
+        bench
+    }
+
+    #[test]
+    fn a_revision_of_many_changes_is_purged_in_steps() {
+        let mut bench = compacted_at_a_deletion();
+        let mut calls = 0;
+        loop {
+            let (done, looked_at) = steps::of(|| bench.store.purge_step(10));
+            assert!(looked_at < 200, "{looked_at} keys, versions and changes in ten steps");
+            bench.store.check_all();
+            if done {
+                break;
+            }
+            calls += 1;
+        }
+        assert!(calls >= 2 * KEYS / 10 - 1, "each put and each deletion takes a step: {calls} calls of ten");
+        assert_eq!(bench.reader.counts().purged, KEYS as u64);
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::batch::{BatchApply, RevisionCursor};
 use crate::command::{DeleteReply, PutReply};
 use crate::hash::key_hash;
-use crate::index::Version;
+use crate::index::{MAX_LIVE_AHEAD, TreePath, Version};
 use crate::range::{bounds, kv_ref};
 use crate::state::StoreState;
 use crate::types::{Event, EventKind, KvRef, Revision};
@@ -120,8 +120,12 @@ impl BatchApply<'_> {
             // It is dead from now on, so the walk that goes on here does not find it.
             work.start = Bytes::copy_from_slice(&self.state.index.key(*last));
         }
-        for slot in slots {
-            let old = self.delete_slot(slot, changes);
+        let mut path = None;
+        for (at, slot) in slots.iter().copied().enumerate() {
+            if at % MAX_LIVE_AHEAD == 0 {
+                self.state.index.touch(&slots[at..slots.len().min(at + MAX_LIVE_AHEAD)]);
+            }
+            let old = self.delete_slot(slot, &mut path, changes);
             if work.wants_previous && self.has_caller {
                 work.previous.push(self.kv_in(slot, &old));
             }
@@ -133,18 +137,25 @@ impl BatchApply<'_> {
         })
     }
 
-    /// Deletes the live key in `slot`; returns its last version.
-    pub(super) fn delete_slot(&mut self, slot: u32, changes: &mut RevisionCursor) -> Version {
+    /// Deletes the live key in `slot`; returns its last version. `path` is that of the key deleted before, if nothing
+    /// but deletions came in between.
+    pub(super) fn delete_slot(
+        &mut self,
+        slot: u32,
+        path: &mut Option<TreePath>,
+        changes: &mut RevisionCursor,
+    ) -> Version {
         let revision = changes.next();
-        let old = self.state.index.tombstone(slot, revision);
+        let path = self.state.index.move_to(slot, path);
+        let old = self.state.index.tombstone(path, revision);
         if old.revision.main <= self.state.changes.baseline() {
             self.state.changes.note_written(slot);
         }
         self.reattach(slot, old.lease, 0);
-        let old_hash = key_hash(&self.state.index.key(slot), &old);
+        let old_hash = key_hash(&self.state.index.key_at(path), &old);
         self.state.key_hash = self.state.key_hash.wrapping_sub(old_hash);
         self.push_event(|state| {
-            let key = Bytes::copy_from_slice(&state.index.key(slot));
+            let key = Bytes::copy_from_slice(&state.index.key_at(path));
             let kv = kv_ref(key.clone(), &Version::tombstone(revision));
             let prev = before_revision(state, &key, slot, Some(old), revision.main);
             Event { kind: EventKind::Delete, kv, prev }

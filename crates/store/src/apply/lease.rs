@@ -72,6 +72,7 @@ impl BatchApply<'_> {
             }
             self.collect_run(work);
         }
+        let mut path = None;
         while let Some(Reverse((_, slot, run))) = work.next.peek() {
             if self.left == 0 {
                 return false;
@@ -82,7 +83,7 @@ impl BatchApply<'_> {
                 work.next.push(Reverse((self.key_in(following), following, run)));
             }
             self.spend(1);
-            self.delete_slot(slot, changes);
+            self.delete_slot(slot, &mut path, changes);
         }
         self.state.lessor.forget(work.id);
         self.state.changes.note_lease(work.id);

@@ -7,13 +7,13 @@ use super::key_bytes::KeyBytes;
 use super::record::KeyRecord;
 use super::revision_log::RevisionLog;
 use super::slab::Slab;
-use super::tree::{KeyBounds, KeyTree, TreeEntry};
+use super::tree::{KeyBounds, KeyTree, TreeEntry, TreePath};
 use super::version::Version;
 use crate::types::Revision;
 use crate::values::ValueRef;
 
 /// Live keys whose records are fetched together: as many reads from memory as a processor core carries out at once.
-const MAX_LIVE_AHEAD: usize = 8;
+pub(crate) const MAX_LIVE_AHEAD: usize = 8;
 
 /// The records, by slot.
 pub(crate) type RecordSlab = Slab<KeyRecord>;
@@ -110,7 +110,7 @@ impl KeyIndex {
     /// Reads a byte of each record, so that the processor fetches all of them at once. Where much is done for each
     /// record, it would otherwise fetch one after the other.
     #[inline]
-    fn touch(&self, slots: &[u32]) {
+    pub(crate) fn touch(&self, slots: &[u32]) {
         for slot in slots {
             std::hint::black_box(self.records.get(*slot).is_alone());
         }
@@ -217,18 +217,28 @@ impl KeyIndex {
         PutEffect { slot, previous: live.then_some(newest), previous_revision: Some(newest.revision) }
     }
 
-    /// Deletes the live key in `slot`: its newest version becomes a tombstone.
-    pub(crate) fn tombstone(&mut self, slot: u32, revision: Revision) -> Version {
-        let path = self.tree.seek(&self.tree.key(slot));
+    /// The path of the key in `slot`, which must be valid; see [`KeyTree::move_to`].
+    pub(crate) fn move_to<'p>(&self, slot: u32, path: &'p mut Option<TreePath>) -> &'p TreePath {
+        self.tree.move_to(slot, path)
+    }
+
+    /// The key at `path`.
+    pub(crate) fn key_at(&self, path: &TreePath) -> KeyBytes<'_> {
+        self.tree.key_at(path)
+    }
+
+    /// Deletes the live key at `path`: its newest version becomes a tombstone. Returns the version that it had.
+    pub(crate) fn tombstone(&mut self, path: &TreePath, revision: Revision) -> Version {
         assert!(path.found, "the tree contains every valid slot");
+        let slot = self.tree.slot_at(path);
         let record = self.records.get_mut(slot);
         let newest = record.newest();
         assert!(!newest.is_tombstone(), "only a live key is deleted");
         let heap_before = record.heap_bytes();
         record.push(Version::tombstone(revision));
         resize(&mut self.record_heap_bytes, heap_before, record.heap_bytes());
-        self.referenced_bytes += self.tree.key_len(slot) as u64 + VERSION_OVERHEAD_BYTES;
-        self.tree.set_live(&path, false);
+        self.referenced_bytes += self.tree.key_at(path).len() as u64 + VERSION_OVERHEAD_BYTES;
+        self.tree.set_live(path, false);
         self.log.push(revision, slot);
         newest
     }

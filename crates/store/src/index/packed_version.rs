@@ -1,8 +1,10 @@
 //! A version in 23 bytes and an address.
 //!
 //! Its fields are narrower than those of a [`Version`], because nearly all versions fit: revisions below 2^48, values
-//! below 16 MiB, fewer than 2^24 writes of a key, fewer than 257 changes of a transaction. What holds a packed version
+//! below 16 MiB, fewer than 2^24 writes of a key, fewer than 257 puts of a transaction. What holds a packed version
 //! must have another form for those that do not fit, or have a lease.
+//!
+//! A tombstone has no value, so its sub takes the place of the checksum: one request may delete any number of keys.
 
 use super::version::Version;
 use crate::types::Revision;
@@ -13,9 +15,12 @@ use crate::values::ValueRef;
 pub(crate) struct PackedVersion {
     main: [u8; 6],
     create: [u8; 6],
-    checksum: [u8; 4],
+    /// The value's checksum; of a tombstone the sub of its revision.
+    checksum_or_sub: [u8; 4],
     len: [u8; 3],
+    /// 0 for a tombstone.
     version: [u8; 3],
+    /// The sub of the revision, unless it is a tombstone.
     sub: u8,
 }
 
@@ -39,13 +44,15 @@ fn widen<const N: usize>(bytes: [u8; N]) -> u64 {
 impl PackedVersion {
     /// The lowest bytes of each field, which need not be [all of the version](PackedVersion::is_all_of).
     pub(super) fn low_bytes(version: &Version) -> PackedVersion {
+        let sub = version.revision.sub;
+        let checksum_or_sub = if version.is_tombstone() { sub } else { version.value.checksum };
         PackedVersion {
             main: low(version.revision.main as u64),
             create: low(version.create as u64),
-            checksum: version.value.checksum.to_le_bytes(),
+            checksum_or_sub: checksum_or_sub.to_le_bytes(),
             len: low(version.value.len.into()),
             version: low(version.version as u64),
-            sub: version.revision.sub as u8,
+            sub: sub as u8,
         }
     }
 
@@ -62,12 +69,9 @@ impl PackedVersion {
     /// The version, without a lease.
     #[inline]
     pub(super) fn with_address(&self, address: u64) -> Version {
+        let checksum = if self.is_tombstone() { 0 } else { u32::from_le_bytes(self.checksum_or_sub) };
         Version {
-            value: ValueRef {
-                address,
-                len: widen(self.len) as u32,
-                checksum: u32::from_le_bytes(self.checksum),
-            },
+            value: ValueRef { address, len: widen(self.len) as u32, checksum },
             create: widen(self.create) as i64,
             version: widen(self.version) as i64,
             lease: 0,
@@ -78,12 +82,20 @@ impl PackedVersion {
     /// The revision.
     #[inline]
     pub(super) fn revision(&self) -> Revision {
-        Revision { main: widen(self.main) as i64, sub: self.sub.into() }
+        let sub =
+            if self.is_tombstone() { u32::from_le_bytes(self.checksum_or_sub) } else { self.sub.into() };
+        Revision { main: widen(self.main) as i64, sub }
+    }
+
+    /// Whether these bytes are those of a tombstone, or the lowest of a version whose number does not fit.
+    #[inline]
+    fn is_tombstone(&self) -> bool {
+        self.version == [0; 3]
     }
 
     /// Whether these bytes alone tell that the version is no tombstone.
     #[inline]
     pub(super) fn is_surely_live(&self) -> bool {
-        self.version != [0; 3]
+        !self.is_tombstone()
     }
 }

@@ -9,7 +9,7 @@ use crate::hash::{PartHasher, PartKind};
 use crate::index::{KeyBounds, KeyIndex};
 use crate::lessor::Lessor;
 use crate::memory::StoreMemory;
-use crate::types::AppliedId;
+use crate::types::{AppliedId, Revision};
 use crate::values::ValueRef;
 
 /// The revision of an empty store, as in etcd.
@@ -36,6 +36,8 @@ pub(crate) struct StoreState {
     pub(crate) compacted: i64,
     /// The revision purging has reached; at most `compacted`.
     pub(crate) purged: i64,
+    /// The last change that was purged at the revision that purging goes on at, until all of them are.
+    pub(crate) purged_at_target: Option<Revision>,
     /// Of the compaction that is being purged. Local to this process: neither replicated nor in checkpoints, so a
     /// compaction whose purge a restart interrupts leaves no hash. The next one does.
     pub(crate) compaction_hash: Option<CompactionHash>,
@@ -86,6 +88,7 @@ impl Default for StoreState {
             revision: FIRST_REVISION,
             compacted: NEVER_COMPACTED,
             purged: NEVER_COMPACTED,
+            purged_at_target: None,
             compaction_hash: None,
             purged_hash: None,
             applied: AppliedId::default(),

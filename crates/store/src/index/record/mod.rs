@@ -8,7 +8,7 @@
 //!
 //! The packed fields are narrower than those of a [`Version`], but nothing is cut off: a key whose newest version does
 //! not fit, or has a lease, has a box, as has a key with older versions. Such a version is one of more than 2^48
-//! revisions, of a value of 16 MiB, the 2^24th of a key, or of the 257th change of a transaction. A read of a key
+//! revisions, of a value of 16 MiB, the 2^24th of a key, or of the 257th put of a transaction. A read of a key
 //! without a box touches this cache line only. The key itself is in the [tree](crate::index::KeyTree).
 
 use std::ops::Range;

@@ -133,6 +133,24 @@ impl KeyTree {
         self.leaves.get(path.leaf).slots()[path.at]
     }
 
+    /// Sets `path` to the path of the key of `slot`, which must be valid. What it was before is a path that was found
+    /// since keys were inserted or removed last: the keys of a leaf share the way down.
+    pub(crate) fn move_to<'p>(&self, slot: u32, path: &'p mut Option<TreePath>) -> &'p TreePath {
+        let leaf = *self.leaf_of.get(slot as usize);
+        let path = path.get_or_insert_with(|| self.seek(&self.key(slot)));
+        if path.leaf == leaf {
+            (path.at, path.found) = (self.leaves.get(leaf).position_of(slot), true);
+        } else {
+            *path = self.seek(&self.key(slot));
+        }
+        path
+    }
+
+    /// The key that was found at `path`.
+    pub(crate) fn key_at(&self, path: &TreePath) -> KeyBytes<'_> {
+        self.leaves.get(path.leaf).key(path.at)
+    }
+
     /// Sets whether the key at `path` is live; this must be a change.
     pub(crate) fn set_live(&mut self, path: &TreePath, live: bool) {
         let leaf = self.leaves.get_mut(path.leaf);

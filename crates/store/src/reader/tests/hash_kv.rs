@@ -59,6 +59,25 @@ fn a_compaction_leaves_the_hash_of_what_it_purged() {
 }
 
 #[test]
+fn a_change_is_hashed_once_if_purging_stopped_among_those_of_its_revision() {
+    let mut bench = TestStore::new();
+    for key in 0..100 {
+        bench.put(&format!("k{key:02}"), "value");
+    }
+    let deleted = bench.delete("k", "l");
+    let last = bench.put("z", "later");
+    let whole = hash(&bench.reader, last).expect("the newest").0;
+    // Purging may go no further than the deletion at first.
+    let pin = bench.reader.shared.pin(deleted);
+    bench.compact(last).expect("it is the newest");
+    assert!(!bench.store.purge_step(150), "fifty deletions are left");
+    drop(pin);
+    while !bench.store.purge_step(7) {}
+    bench.store.check_all();
+    assert_eq!(hash(&bench.reader, last), Ok((whole, last, -1)));
+}
+
+#[test]
 fn a_compaction_before_the_last_is_purged_leaves_no_hash() {
     let mut bench = TestStore::new();
     for value in ["1", "2", "3", "4"] {
