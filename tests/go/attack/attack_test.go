@@ -64,7 +64,7 @@ func memberUnderAttack(t *testing.T, mebibytes int64, config cluster.Config, att
 	at.other = newNeighbour(t, c.Endpoints())
 	at.other.warmUp()
 	at.before, _ = at.member.ResidentBytes(t)
-	at.other.during(func() {
+	at.other.during(at.member.ProcessID(), func() {
 		attack(at)
 		at.release()
 	})
@@ -194,8 +194,9 @@ func (at *target) judge(v verdict) {
 
 // neighbour is another client of the server, which behaves.
 type neighbour struct {
-	t      *testing.T
-	client *clientv3.Client
+	t         *testing.T
+	endpoints []string
+	client    *clientv3.Client
 }
 
 func newNeighbour(t *testing.T, endpoints []string) *neighbour {
@@ -204,7 +205,7 @@ func newNeighbour(t *testing.T, endpoints []string) *neighbour {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return &neighbour{t: t, client: client}
+	return &neighbour{t: t, endpoints: endpoints, client: client}
 }
 
 func (n *neighbour) get() {

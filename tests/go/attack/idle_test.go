@@ -45,7 +45,7 @@ func TestIdleConnections(t *testing.T) {
 		}
 	}()
 	greeting := append(wire.AppendSettings([]byte(wire.Preface)), status(1)...)
-	other.during(func() {
+	other.during(c.Members[0].ProcessID(), func() {
 		if len(held) == count {
 			// What is left of the time shows what it costs that they are there.
 			time.Sleep(interval)

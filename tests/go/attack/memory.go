@@ -1,8 +1,13 @@
 // Package attack is what a hostile client can do below gRPC, with a server that must stay small and go on serving. Each
 // attack is a test. In the gate it is short, and looks at how the server answers and how much memory it takes; with
-// -long it is as large as it can be made here, and a well-behaved client measures its calls meanwhile:
+// -long it is as large as it can be made here, and a well-behaved client, a process of its own, measures its calls
+// meanwhile:
 //
 //	go test ./attack -v -long -timeout 30m
+//
+// For that the member is moved to one core and the client to another, where the attacker has what the client leaves. So
+// what the client waits for is the member, as if the attacker were another machine; and the attacker is as strong as a
+// core makes it.
 package attack
 
 import (

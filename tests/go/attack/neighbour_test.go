@@ -2,29 +2,102 @@ package attack
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
-	"sync"
+	"strings"
+	"testing"
 	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
 )
 
 const (
-	// interval is the time between two calls of the neighbour: 200 a second.
+	// interval is the time between two measured calls: 200 a second.
 	interval = 5 * time.Millisecond
-	// quiet is how long it calls before the attack, to compare with.
+	// quiet is how long calls are measured before the attack, to compare with.
 	quiet = 5 * time.Second
 	// atLeast is the time for which an attack is measured, with repetitions if it is shorter.
 	atLeast = 5 * time.Second
-	// slower is how many times slower the slowest hundredth of its calls may become; below the floor it does not count.
+	// slower is how many times slower the slowest hundredth of the calls may become; below the floor it does not count.
 	slower = 2
 	floor  = 2 * time.Millisecond
 )
 
-// during runs an attack, with -long while calls are measured unless -latency=false.
-func (n *neighbour) during(attack func()) {
+// endpointsVariable makes this program a well-behaved client of the endpoints that it names, and nothing else.
+const endpointsVariable = "STELE_TEST_NEIGHBOUR"
+
+func TestMain(m *testing.M) {
+	if endpoints := os.Getenv(endpointsVariable); endpoints != "" {
+		if err := behave(strings.Split(endpoints, ",")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// behave says that it is ready, makes 200 calls a second until the input ends, and prints how long each took since it
+// was due, as JSON.
+func behave(endpoints []string) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	get := func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if _, err := client.Get(ctx, "key"); err != nil {
+			return fmt.Errorf("another client's get: %w", err)
+		}
+		return nil
+	}
+	for range 200 {
+		if err := get(); err != nil {
+			return err
+		}
+	}
+	fmt.Println("ready")
+	stop := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(stop)
+	}()
+	took := []time.Duration{}
+	for due := time.Now(); ; due = due.Add(interval) {
+		select {
+		case <-stop:
+			return json.NewEncoder(os.Stdout).Encode(took)
+		case <-time.After(time.Until(due)):
+		}
+		if err := get(); err != nil {
+			return err
+		}
+		took = append(took, time.Since(due))
+	}
+}
+
+// during runs an attack, with -long while calls of a process of its own are measured unless -latency=false. The member has one
+// core; the attacker has what that process leaves of another, as if the two were machines of their own.
+func (n *neighbour) during(member int, attack func()) {
+	n.t.Helper()
 	if !*long || !*latency {
 		attack()
 		return
 	}
+	if runtime.NumCPU() < 2 {
+		n.t.Fatal("latencies beside an attack need two cores: -latency=false leaves them out")
+	}
+	run(n.t, member, normally, memberCore)
+	run(n.t, os.Getpid(), whenIdle, clientCore)
+	defer run(n.t, os.Getpid(), normally, anyCore)
 	before := n.measure(func() { time.Sleep(quiet) })
 	meanwhile := n.measure(func() {
 		for began := time.Now(); time.Since(began) < atLeast; {
@@ -38,33 +111,44 @@ func (n *neighbour) during(attack func()) {
 	}
 }
 
-// measure calls 200 times a second while something runs, and returns how long each call took since it was due.
+// measure has a process call 200 times a second while something runs, and returns how long each call took since it was
+// due.
 func (n *neighbour) measure(while func()) []time.Duration {
-	stop, done := make(chan struct{}), make(chan struct{})
-	end := sync.OnceFunc(func() { close(stop); <-done })
-	// What runs may end the test: no call may fail it after that.
-	defer end()
-	var took []time.Duration
-	go func() {
-		defer close(done)
-		due := time.Now()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-time.After(time.Until(due)):
-			}
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			if _, err := n.client.Get(ctx, "key"); err != nil {
-				n.t.Errorf("another client's get: %v", err)
-			}
-			cancel()
-			took = append(took, time.Since(due))
-			due = due.Add(interval)
-		}
+	n.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	child := exec.Command(program)
+	child.Env = append(os.Environ(), endpointsVariable+"="+strings.Join(n.endpoints, ","))
+	child.Stderr = os.Stderr
+	input, err := child.StdinPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	output, err := child.StdoutPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	// What runs may end the test.
+	defer func() {
+		input.Close()
+		_ = child.Wait()
 	}()
+	run(n.t, child.Process.Pid, normally, clientCore)
+	var ready string
+	if _, err := fmt.Fscanln(output, &ready); err != nil {
+		n.t.Fatalf("another client has not begun: %v", err)
+	}
 	while()
-	end()
+	input.Close()
+	var took []time.Duration
+	if err := json.NewDecoder(output).Decode(&took); err != nil {
+		n.t.Fatalf("another client has failed: %v", err)
+	}
 	slices.Sort(took)
 	return took
 }

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io::IoSlice;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
@@ -179,9 +179,9 @@ impl<S: GrpcService> GrpcConnection<S> {
                 return Poll::Pending;
             }
         }
-        // Other connections of this worker have their turn.
-        context.waker().wake_by_ref();
-        Poll::Pending
+        // Other connections of this worker have their turn, also those whose clients have just said something: a task
+        // that is woken at once runs dozens of times before the worker looks at its sockets again.
+        pin!(tokio::task::yield_now()).poll(context).map(|()| unreachable!("it is never ready at first"))
     }
 
     /// Reads once; whether something came.

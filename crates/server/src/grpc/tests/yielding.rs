@@ -1,13 +1,16 @@
 //! A connection whose client always has something to say lets others run, and one that could not write reads on when
 //! it can.
-use std::io::{IoSlice, Result};
+
+use std::io::{IoSlice, Result, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::TcpListener;
+use tokio::task::LocalSet;
 use tokio_util::sync::CancellationToken;
 
 use super::super::serve;
@@ -98,12 +101,13 @@ impl PolledServer {
         PolledServer { serving, calls, takes_answers, wakes: Arc::default() }
     }
 
-    /// Polls once: how many calls it took, and whether it asks to be polled again.
-    fn poll(&mut self) -> (usize, bool) {
+    /// Polls once: how many calls it took, and whether it asks to be polled again when others have run.
+    async fn poll(&mut self) -> (usize, bool) {
         let before = (self.calls.load(Ordering::SeqCst), self.wakes.0.load(Ordering::SeqCst));
         let waker = Waker::from(self.wakes.clone());
         let polled = self.serving.as_mut().poll(&mut Context::from_waker(&waker));
         assert!(polled.is_pending(), "the connection goes on");
+        tokio::task::yield_now().await;
         let woken = self.wakes.0.load(Ordering::SeqCst) > before.1;
         (self.calls.load(Ordering::SeqCst) - before.0, woken)
     }
@@ -113,20 +117,43 @@ impl PolledServer {
 async fn a_busy_connection_lets_others_run_and_goes_on() {
     let mut server = PolledServer::of_busy_client("no", true);
     for _ in 0..10 {
-        let (calls, woken) = server.poll();
+        let (calls, woken) = server.poll().await;
         assert!((1..=MOST_AT_ONCE).contains(&calls), "{calls} calls at once");
         assert!(woken, "it has more to do");
     }
 }
 
 #[tokio::test]
+async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection() {
+    let PolledServer { serving, calls, .. } = PolledServer::of_busy_client("no", true);
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let mut client = std::net::TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let (mut accepted, _) = listener.accept().await.expect("a client");
+    let local = LocalSet::new();
+    local.spawn_local(serving);
+    let between = local.run_until(async {
+        // The other connection waits for its client, as most do.
+        let read = tokio::task::spawn_local(async move { accepted.read_u8().await });
+        while calls.load(Ordering::SeqCst) < 100 {
+            tokio::task::yield_now().await;
+        }
+        let before = calls.load(Ordering::SeqCst);
+        client.write_all(b"x").expect("it is open");
+        read.await.expect("it ends").expect("it is open");
+        calls.load(Ordering::SeqCst) - before
+    });
+    let between = between.await;
+    assert!(between <= 3 * MOST_AT_ONCE, "{between} calls of the busy connection before the other was looked at");
+}
+
+#[tokio::test]
 async fn a_connection_reads_on_when_what_it_had_to_send_is_taken() {
     let text = "x".repeat(16_000).leak();
     let mut server = PolledServer::of_busy_client(text, false);
-    while server.poll().0 > 0 {
+    while server.poll().await.0 > 0 {
         assert!(server.calls.load(Ordering::SeqCst) < MAX_CALLS, "nothing holds the client back");
     }
-    assert_eq!(server.poll().0, 0, "it reads nothing while the client takes nothing");
+    assert_eq!(server.poll().await.0, 0, "it reads nothing while the client takes nothing");
     server.takes_answers.store(true, Ordering::SeqCst);
-    assert!(server.poll().0 > 0, "nothing but its own write tells it that there is room again");
+    assert!(server.poll().await.0 > 0, "nothing but its own write tells it that there is room again");
 }
