@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use hdrhistogram::Histogram;
 
 use crate::report::{Moment, Phase, UnixSecond};
+use crate::schedule::{Pacer, Ticket};
 
 /// The longest latency that is kept apart: an hour.
 const MAX_LATENCY_NS: u64 = 3_600_000_000_000;
@@ -26,6 +27,10 @@ pub(crate) const PERCENTILES: [f64; 17] = [
     0.0, 10.0, 25.0, 50.0, 75.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.8, 99.9, 99.95, 99.99, 99.999, 100.0,
 ];
 
+fn nanoseconds(latency: Duration) -> u64 {
+    (latency.as_nanos() as u64).clamp(1, MAX_LATENCY_NS)
+}
+
 /// Collects what comes of requests.
 pub(crate) struct Recorder {
     inner: RefCell<Inner>,
@@ -37,6 +42,9 @@ pub(crate) struct Recorder {
 struct Inner {
     begin: Instant,
     all: Histogram<u64>,
+    /// Of an open loop: counted from when a client was free.
+    since_taken: Histogram<u64>,
+    pacers: Vec<Rc<Pacer>>,
     second: Histogram<u32>,
     second_errors: u64,
     second_number: u64,
@@ -58,6 +66,8 @@ impl Recorder {
         let inner = Inner {
             begin: Instant::now(),
             all: histogram(),
+            since_taken: histogram(),
+            pacers: Vec::new(),
             second: histogram(),
             second_errors: 0,
             second_number: 0,
@@ -80,10 +90,23 @@ impl Recorder {
         self.inner.borrow().all.len()
     }
 
+    /// Counts what this pacer's clients miss until the phase ends.
+    pub(crate) fn count_missed_of(&self, pacer: &Rc<Pacer>) {
+        self.inner.borrow_mut().pacers.push(Rc::clone(pacer));
+    }
+
     /// Notes a request that ended now.
     pub(crate) fn add<T, E: Display>(&self, since: Instant, outcome: &Result<T, E>) {
         let now = Instant::now();
         self.add_at(now, now.saturating_duration_since(since), outcome.as_ref().err());
+    }
+
+    /// Notes the request of a ticket, which ended now.
+    pub(crate) fn add_ticket<T, E: Display>(&self, ticket: &Ticket, outcome: &Result<T, E>) {
+        if let (Some(taken), Ok(_)) = (ticket.taken, outcome) {
+            self.inner.borrow_mut().since_taken.saturating_record(nanoseconds(taken.elapsed()));
+        }
+        self.add(ticket.due, outcome);
     }
 
     /// Notes a latency that ended now.
@@ -102,7 +125,7 @@ impl Recorder {
             *inner.errors.entry(if known { text } else { "other errors".to_owned() }).or_default() += 1;
             return;
         }
-        let nanoseconds = (latency.as_nanos() as u64).clamp(1, MAX_LATENCY_NS);
+        let nanoseconds = nanoseconds(latency);
         inner.all.saturating_record(nanoseconds);
         inner.second.saturating_record(nanoseconds);
         inner.sum_ns += nanoseconds as f64;
@@ -124,8 +147,10 @@ impl Recorder {
         let count = requests.max(1) as f64;
         let average = inner.sum_ns / count;
         let ms = |ns: f64| ns / 1e6;
-        let percentile =
-            |percent: f64| [percent, ms(all.value_at_quantile(percent / 100.0).min(all.max()) as f64)];
+        let of = |histogram: &Histogram<u64>, percent: f64| {
+            [percent, ms(histogram.value_at_quantile(percent / 100.0).min(histogram.max()) as f64)]
+        };
+        let since_taken = if inner.since_taken.is_empty() { &[][..] } else { &PERCENTILES };
         Phase {
             name: name.to_owned(),
             requests,
@@ -136,7 +161,9 @@ impl Recorder {
             slowest_ms: ms(all.max() as f64),
             average_ms: ms(average),
             stddev_ms: ms((inner.squares / count - average * average).max(0.0).sqrt()),
-            percentiles: PERCENTILES.iter().map(|percent| percentile(*percent)).collect(),
+            percentiles: PERCENTILES.iter().map(|percent| of(all, *percent)).collect(),
+            since_taken: since_taken.iter().map(|percent| of(&inner.since_taken, *percent)).collect(),
+            missed: inner.pacers.iter().map(|pacer| pacer.missed()).sum(),
             histogram: classes(all),
             moments: inner.moments.clone(),
             unix_seconds: inner.unix_seconds.clone(),

@@ -9,7 +9,8 @@
 //! - *open loop*: requests are due at fixed times, whatever became of those before. One that finds no client free is
 //!   made as soon as there is one, and its latency counts from when it was due. Example: 1,000 a second, one client, a
 //!   stall of one second. The closed loop sees one slow request; the open loop sees a thousand, with latencies from one
-//!   second down to nothing, which is what users would have seen.
+//!   second down to nothing, which is what users would have seen. What is due and not made when the time is over has
+//!   no latency, and is counted as missed.
 //!
 //! The clock's timer is precise to some tens of microseconds (a timer of the kernel), since it is part of what is
 //! measured.
@@ -36,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) rate: Option<f64>,
     /// Whether the rate holds whatever the server does.
     pub(crate) open_loop: bool,
-    /// Time after which no more requests are made; in an open loop, none that is due later.
+    /// Time after which no more requests are made.
     pub(crate) duration: Option<Duration>,
 }
 
@@ -54,6 +55,8 @@ pub(crate) struct Ticket {
     pub(crate) number: u64,
     /// From when its latency counts.
     pub(crate) due: Instant,
+    /// When a client was free to make it, in an open loop: never before it was due.
+    pub(crate) taken: Option<Instant>,
 }
 
 /// Gives out the tickets of one run.
@@ -117,18 +120,28 @@ impl Pacer {
             // What was missed is forgotten, except for the lateness of the timer.
             let is_late = now.saturating_duration_since(due) >= self.interval;
             self.next_due.set(if is_late { now } else { due } + self.interval);
-            return Poll::Ready(Some(Ticket { number, due: now }));
+            return Poll::Ready(Some(Ticket { number, due: now, taken: None }));
         }
         self.next_due.set(due + self.interval);
-        Poll::Ready(Some(Ticket { number, due }))
+        Poll::Ready(Some(Ticket { number, due, taken: Some(now) }))
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        let has_rate = self.plan.rate.is_some();
-        // In an open loop all that was due before the end is made, however late.
-        let is_late = |end: Instant| !(self.plan.open_loop && has_rate) && now >= end;
-        let late = |end: Instant| is_late(end) || has_rate && self.next_due.get() >= end;
+        let late = |end: Instant| now >= end || self.plan.rate.is_some() && self.next_due.get() >= end;
         self.stopped.get() || self.next.get() >= self.plan.total || self.end.is_some_and(late)
+    }
+
+    /// Requests of an open loop with a duration that were due and not made, because all clients were busy. Asked when
+    /// the run is over.
+    pub(crate) fn missed(&self) -> u64 {
+        self.missed_until(Instant::now())
+    }
+
+    fn missed_until(&self, now: Instant) -> u64 {
+        let (true, Some(end)) = (self.plan.open_loop && self.plan.rate.is_some(), self.end) else { return 0 };
+        let late = end.min(now).saturating_duration_since(self.next_due.get());
+        let missed = late.as_nanos().div_ceil(self.interval.as_nanos().max(1));
+        u64::try_from(missed).unwrap_or(u64::MAX).min(self.plan.total.saturating_sub(self.next.get()))
     }
 }
 
@@ -187,10 +200,9 @@ impl Timer {
 mod tests {
     use super::*;
 
-    /// The tickets of a pacer that is asked at these times, in milliseconds: from when each counts, or -1 for none yet.
-    fn tickets(open_loop: bool, times: &[u64]) -> Vec<i64> {
-        let begin = Instant::now();
-        let pacer = Pacer {
+    /// A pacer of ten requests at most, a hundred a second, for a second from `begin` on.
+    fn pacer(open_loop: bool, begin: Instant) -> Pacer {
+        Pacer {
             plan: Plan { open_loop, ..Plan::new(10, 100) },
             interval: Duration::from_millis(10),
             end: Some(begin + Duration::from_secs(1)),
@@ -199,7 +211,13 @@ mod tests {
             stopped: Cell::new(false),
             waiting: RefCell::default(),
             has_waiting: tokio::sync::Notify::new(),
-        };
+        }
+    }
+
+    /// The tickets of a pacer that is asked at these times, in milliseconds: from when each counts, or -1 for none yet.
+    fn tickets(open_loop: bool, times: &[u64]) -> Vec<i64> {
+        let begin = Instant::now();
+        let pacer = pacer(open_loop, begin);
         let cx = Context::from_waker(Waker::noop());
         let ask = |time: &u64| match pacer.poll_next(&cx, begin + Duration::from_millis(*time)) {
             Poll::Pending => -1,
@@ -213,13 +231,29 @@ mod tests {
     fn an_open_loop_counts_from_when_a_request_was_due() {
         assert_eq!(tickets(true, &[0, 5, 10, 50, 50, 50, 50, 50]), [0, -1, 10, 20, 30, 40, 50, -1]);
         let late: Vec<i64> = (0..10).map(|number| number * 10).collect();
-        assert_eq!(tickets(true, &[2000; 11])[..10], late, "what was due before the end is made after it");
-        assert_eq!(tickets(true, &[2000; 11])[10], -2, "no other is");
+        assert_eq!(tickets(true, &[99; 11])[..10], late, "what was due is made, however late");
+        assert_eq!(tickets(true, &[2000]), [-2], "none is made after the end");
         assert_eq!(tickets(false, &[1000]), [-2], "the closed loop makes none after the end");
     }
 
     #[test]
     fn a_closed_loop_forgets_what_it_missed() {
         assert_eq!(tickets(false, &[0, 5, 10, 50, 50, 50]), [0, -1, 10, 50, -1, -1]);
+    }
+
+    #[test]
+    fn what_is_due_and_not_made_before_the_end_is_missed() {
+        let begin = Instant::now();
+        let missed = |open_loop: bool, total: u64, taken: usize| {
+            let mut pacer = pacer(open_loop, begin);
+            pacer.plan.total = total;
+            let cx = Context::from_waker(Waker::noop());
+            (0..taken).for_each(|_| assert!(pacer.poll_next(&cx, begin + Duration::from_millis(900)).is_ready()));
+            pacer.missed_until(begin + Duration::from_secs(5))
+        };
+        assert_eq!(missed(true, u64::MAX, 30), 70);
+        assert_eq!(missed(true, 50, 30), 20, "no more are wanted");
+        assert_eq!(missed(true, u64::MAX, 91), 9);
+        assert_eq!(missed(false, u64::MAX, 1), 0, "a closed loop has none");
     }
 }

@@ -148,6 +148,9 @@ impl BenchSession {
         let watched = self.watch_servers();
         let progress = Progress::start(plan, &recorders);
         let pacer = Pacer::start(plan);
+        if let Some(first) = recorders.first() {
+            first.count_missed_of(&pacer);
+        }
         self.interrupt.measure(self.run_clients(&pacer, &recorders, &request)).await;
         progress.finish();
         let finished = names.iter().zip(recorders.iter()).map(|(name, recorder)| recorder.finish(name));

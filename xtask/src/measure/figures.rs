@@ -18,6 +18,12 @@ pub(crate) struct Figures {
     pub(crate) p50_ms: Option<f64>,
     pub(crate) p99_ms: Option<f64>,
     pub(crate) p999_ms: Option<f64>,
+    /// At a rate: counted from when a client was free to make a request; the others count from when it was due.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) free_p99_ms: Option<f64>,
+    /// At a rate: requests that were due and not made, because no client was free.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) missed: Option<u64>,
     /// Pairs of a percentage and the milliseconds in which so many were answered, as far as the generator tells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) percentiles: Vec<(f64, f64)>,

@@ -191,6 +191,10 @@ struct BenchPhase {
     per_second: f64,
     slowest_ms: f64,
     percentiles: Vec<(f64, f64)>,
+    #[serde(default)]
+    since_taken: Vec<(f64, f64)>,
+    #[serde(default)]
+    missed: u64,
 }
 
 /// Reads the last phase of a result of Stele's generator.
@@ -199,9 +203,10 @@ pub(crate) fn read_stele(text: &str) -> Result<Figures, String> {
         serde_json::from_str(text).map_err(|error| format!("cannot read what stele bench wrote: {error}"))?;
     let phase = result.phases.into_iter().last().ok_or("stele bench measured nothing")?;
     let succeeded = phase.requests > 0;
-    let at =
-        |wanted: f64| phase.percentiles.iter().find(|(percent, _)| *percent == wanted).map(|(_, ms)| *ms);
-    let latency = |percent: f64| at(percent).filter(|_| succeeded);
+    let of = |percentiles: &[(f64, f64)], wanted: f64| {
+        percentiles.iter().find(|(percent, _)| *percent == wanted).map(|(_, ms)| *ms)
+    };
+    let latency = |percent: f64| of(&phase.percentiles, percent).filter(|_| succeeded);
     Ok(Figures {
         requests: phase.requests,
         errors: phase.errors.values().sum(),
@@ -210,6 +215,8 @@ pub(crate) fn read_stele(text: &str) -> Result<Figures, String> {
         p50_ms: latency(50.0),
         p99_ms: latency(99.0),
         p999_ms: latency(99.9),
+        free_p99_ms: of(&phase.since_taken, 99.0).filter(|_| succeeded),
+        missed: (!phase.since_taken.is_empty()).then_some(phase.missed),
         worst_ms: succeeded.then_some(phase.slowest_ms),
         percentiles: if succeeded { phase.percentiles } else { Vec::new() },
         ..Figures::default()

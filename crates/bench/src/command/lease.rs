@@ -32,7 +32,7 @@ pub(super) async fn run(session: &mut BenchSession, options: &LeaseOptions) -> R
             let id = leases.borrow_mut().pop_front().unwrap_or_default();
             let request = pb::LeaseKeepAliveRequest { id };
             let outcome = lane.call(methods::LEASE_KEEP_ALIVE, &request.encode_to_vec()).await;
-            recorders[0].add(ticket.due, &outcome);
+            recorders[0].add_ticket(&ticket, &outcome);
             leases.borrow_mut().push_back(id);
         }
     });

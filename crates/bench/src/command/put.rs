@@ -29,7 +29,7 @@ pub(super) async fn run(session: &mut BenchSession, options: &PutOptions) -> Res
         let put = pb::PutRequest { key, value: value.clone(), ..Default::default() };
         async move {
             let outcome = lane.call(methods::KV_PUT, &put.encode_to_vec()).await;
-            recorders[0].add(ticket.due, &outcome);
+            recorders[0].add_ticket(&ticket, &outcome);
         }
     });
     for phase in phases.await {

@@ -42,7 +42,7 @@ pub(super) async fn run(session: &mut BenchSession, options: &RangeOptions) -> R
                 (_, true) => read_stream(&lane, &encoded).await,
                 _ => lane.call(methods::KV_RANGE, &encoded).await.map(drop),
             };
-            recorders[0].add(ticket.due, &outcome);
+            recorders[0].add_ticket(&ticket, &outcome);
         }
     });
     for phase in phases.await {

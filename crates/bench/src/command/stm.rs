@@ -67,11 +67,11 @@ pub(super) async fn run(session: &mut BenchSession, options: &StmOptions) -> Res
         async move {
             let locked = match locker.lock(&lane).await {
                 Ok(locked) => locked,
-                Err(error) => return recorders[0].add(ticket.due, &Err::<(), _>(error)),
+                Err(error) => return recorders[0].add_ticket(&ticket, &Err::<(), _>(error)),
             };
             let outcome = transact(&lane, &chosen, writes, val_size, isolation).await;
             let unlocked = locker.unlock(&lane, locked).await;
-            recorders[0].add(ticket.due, &outcome.and(unlocked));
+            recorders[0].add_ticket(&ticket, &outcome.and(unlocked));
         }
     });
     for phase in phases.await {

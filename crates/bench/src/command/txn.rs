@@ -44,7 +44,7 @@ pub(super) async fn put(session: &mut BenchSession, options: &TxnPutOptions) -> 
         let txn = transaction((0..puts).map(put).collect());
         async move {
             let outcome = lane.call(methods::KV_TXN, &txn.encode_to_vec()).await;
-            recorders[0].add(ticket.due, &outcome);
+            recorders[0].add_ticket(&ticket, &outcome);
         }
     });
     for phase in phases.await {
@@ -84,7 +84,7 @@ pub(super) async fn mixed(session: &mut BenchSession, options: &TxnMixedOptions)
             let txn = transaction(vec![request]);
             async move {
                 let outcome = lane.call(methods::KV_TXN, &txn.encode_to_vec()).await;
-                recorders[usize::from(!is_read)].add(ticket.due, &outcome);
+                recorders[usize::from(!is_read)].add_ticket(&ticket, &outcome);
             }
         });
     for (phase, kind) in phases.await.into_iter().zip(["Read", "Write"]) {

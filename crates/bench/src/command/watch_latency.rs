@@ -46,7 +46,7 @@ pub(super) async fn run(session: &mut BenchSession, options: &WatchLatencyOption
     let mut answered = BTreeMap::new();
     while let Some(ticket) = pacer.next().await {
         let outcome = putting.call(methods::KV_PUT, &put).await;
-        puts.add(ticket.due, &outcome);
+        puts.add_ticket(&ticket, &outcome);
         let answer =
             outcome.map_err(|error| format!("Failed to Put for watch latency benchmark: {error}"))?;
         let answer = pb::PutResponse::decode(answer.as_slice()).map_err(|error| error.to_string())?;

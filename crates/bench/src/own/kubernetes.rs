@@ -178,6 +178,7 @@ impl KubernetesLoad<'_> {
         }
         let plan = Plan { total: u64::MAX, rate: Some(rate), open_loop: true, duration: Some(self.duration) };
         let (pacer, request) = (Pacer::start(plan), Rc::new(request));
+        recorder.count_missed_of(&pacer);
         let clients = match self.session.reach.clients as usize {
             1 => USUAL_CLIENTS,
             given => given,
@@ -188,7 +189,7 @@ impl KubernetesLoad<'_> {
             running.spawn_local(async move {
                 while let Some(ticket) = pacer.next().await {
                     let outcome = request(Rc::clone(&lane), ticket).await;
-                    recorder.add(ticket.due, &outcome);
+                    recorder.add_ticket(&ticket, &outcome);
                 }
             });
         }
@@ -210,7 +211,7 @@ async fn fill(session: &BenchSession, objects: &Rc<Objects>) -> Result<(), Strin
                 let is_there = outcome
                     .as_ref()
                     .is_err_and(|error| error.says("the object was changed by another client"));
-                recorder.add(ticket.due, &if is_there { Ok(()) } else { outcome });
+                recorder.add_ticket(&ticket, &if is_there { Ok(()) } else { outcome });
             }
         });
     }

@@ -45,7 +45,7 @@ pub(crate) async fn run(session: &mut BenchSession, options: &MixedOptions) -> R
         };
         async move {
             let outcome = lane.call(method, &request).await;
-            recorders[kind].add(ticket.due, &outcome);
+            recorders[kind].add_ticket(&ticket, &outcome);
         }
     });
     for phase in phases.await.into_iter().filter(|phase| phase.requests + phase.failed() > 0) {

@@ -129,7 +129,7 @@ async fn drive(
                     lane.call(methods::KV_RANGE, &get.encode_to_vec()).await
                 }
             };
-            recorders[0].add(ticket.due, &outcome);
+            recorders[0].add_ticket(&ticket, &outcome);
         }
     });
     phases.await.pop().unwrap_or_default()

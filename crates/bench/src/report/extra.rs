@@ -17,6 +17,18 @@ pub(crate) fn render(phase: &Phase) -> String {
         ms(99.99),
         number(phase.slowest_ms),
     );
+    if !phase.since_taken.is_empty() {
+        let ms = |percent: f64| number(phase.percentile_since_taken(percent));
+        text += &format!(
+            "  From a free client:\tp50 {} ms, p99 {} ms, p99.9 {} ms (not from when requests were due)\n",
+            ms(50.0),
+            ms(99.0),
+            ms(99.9),
+        );
+    }
+    if phase.missed > 0 {
+        text += &format!("  Missed:\t{} requests were due and not made before the end\n", phase.missed);
+    }
     if let Some(own) = phase.client_cpu_us {
         text += &format!("  Generator:\t{} us of CPU a request\n", number(own));
     }

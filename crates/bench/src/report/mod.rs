@@ -50,6 +50,12 @@ pub(crate) struct Phase {
     pub(crate) stddev_ms: f64,
     /// Pairs of a percentage and the milliseconds in which so many were answered.
     pub(crate) percentiles: Vec<[f64; 2]>,
+    /// The same of an open loop, counted from when a client was free to make a request instead of from when it was due.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) since_taken: Vec<[f64; 2]>,
+    /// Requests of an open loop that were due and not made before the end; those of all kinds, in the first phase.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) missed: u64,
     /// Upper bounds in milliseconds, and how many were in the class.
     pub(crate) histogram: Vec<(f64, u64)>,
     pub(crate) moments: Vec<Moment>,
@@ -64,17 +70,30 @@ pub(crate) struct Phase {
     pub(crate) servers: Option<ServerUse>,
 }
 
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Phase {
     /// The milliseconds in which so many per cent were answered; 0 for a percentage that is not kept.
     pub(crate) fn percentile(&self, percent: f64) -> f64 {
-        let found = self.percentiles.iter().find(|[kept, _]| (kept - percent).abs() < 1e-9);
-        found.map_or(0.0, |[_, ms]| *ms)
+        percentile(&self.percentiles, percent)
+    }
+
+    /// The same, counted from when a client was free.
+    pub(crate) fn percentile_since_taken(&self, percent: f64) -> f64 {
+        percentile(&self.since_taken, percent)
     }
 
     /// How many requests failed.
     pub(crate) fn failed(&self) -> u64 {
         self.errors.values().fold(0, |sum, count| sum.saturating_add(*count))
     }
+}
+
+fn percentile(percentiles: &[[f64; 2]], percent: f64) -> f64 {
+    let found = percentiles.iter().find(|[kept, _]| (kept - percent).abs() < 1e-9);
+    found.map_or(0.0, |[_, ms]| *ms)
 }
 
 /// One second of a phase.
