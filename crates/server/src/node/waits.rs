@@ -8,6 +8,9 @@
 //! | a linearizable read | it would wait longer than that |
 //! | both of these | a share, while their RPC worker is further behind than that |
 //! | a long range | the same, for its turn to be encoded |
+//!
+//! While an RPC worker has no time to spare it refuses only as many as take a tenth of it, unless they would wait for
+//! more than two seconds.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +20,7 @@ use store::Caller;
 use super::Node;
 use crate::auth::Credentials;
 use crate::grpc::{AnswerRoom, Failure};
-use crate::overload::{ClientName, ExceededLimit, OpenCall, admit_on_own_worker};
+use crate::overload::{ClientName, ExceededLimit, OpenCall, admit_on_own_worker, may_refuse};
 
 /// Committed entries that are not applied yet beyond which commands are refused; etcd's number.
 const MAX_APPLY_LAG: u64 = 5_000;
@@ -86,7 +89,7 @@ impl Node {
     /// Refuses a request that would wait so long, if that is longer than `--max-request-wait`.
     fn check_wait(&self, wait: Duration) -> Result<(), Failure> {
         // In this order, because a wait is zero nearly always.
-        if wait.is_zero() || self.live.max_request_wait().is_none_or(|max| wait <= max) {
+        if wait.is_zero() || self.live.max_request_wait().is_none_or(|max| wait <= max) || !may_refuse(wait) {
             return Ok(());
         }
         Err(Failure::too_many_requests(wait))

@@ -26,4 +26,4 @@ pub(crate) use connection_ranges::ConnectionRanges;
 pub(crate) use queue_wait::{Finished, QueueWaits, WaitEstimate};
 pub(crate) use range_wait::RangeWait;
 pub(crate) use retry_hint::retry_after;
-pub(crate) use worker_wait::{LongestWorkerWait, admit_on_own_worker, measure_own_worker};
+pub(crate) use worker_wait::{LongestWorkerWait, admit_on_own_worker, may_refuse, measure_own_worker};

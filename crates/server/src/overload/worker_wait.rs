@@ -12,6 +12,10 @@
 //! (Zhou et al., *Overload Control for Scaling WeChat Microservices*, SoCC 2018, section 4.2.2, does the same with
 //! levels of priority.)
 //!
+//! Where a request costs little, a refusal costs nearly as much: both are read from and written to a socket. So a worker
+//! without time to spare [refuses no more](may_refuse) than what takes a tenth of its time, while requests wait for less
+//! than is late by any measure.
+//!
 //! ```text
 //! sample   timer late by   longest wait that is allowed   admitted afterwards
 //!      1           64 ms                          20 ms   all
@@ -42,6 +46,15 @@ const INCREASE: u32 = ALL / 64;
 
 /// The least share: some requests must show whether things are better.
 const LEAST: u32 = ALL / 64;
+
+/// A worker that reads requests so late has no time to spare: it is busy with what it has read before.
+const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+/// Refusals between two samples that take about a tenth of that time, at 20 us each (RFC 0035).
+const MAX_REFUSALS: u32 = 250;
+
+/// A wait that is too long whatever it costs to refuse: `--max-request-wait` by default.
+const ANYWAY_TOO_LONG: Duration = Duration::from_secs(2);
 
 /// Samples whose shortest wait counts.
 const LASTING: usize = 3;
@@ -90,6 +103,12 @@ pub(crate) fn admit_on_own_worker(max: Duration) -> Result<(), Duration> {
     OWN.with(|own| own.admit(max))
 }
 
+/// Whether a request on this thread that would wait so long may be refused for that. Not if this worker has no time to
+/// spare and has refused enough lately: then the time is better spent on the request.
+pub(crate) fn may_refuse(wait: Duration) -> bool {
+    OWN.with(|own| own.may_refuse(wait))
+}
+
 /// The wait on one worker, and the share that it admits.
 struct WorkerWait {
     /// The last ones, the newest first.
@@ -99,6 +118,8 @@ struct WorkerWait {
     share: Cell<u32>,
     /// Shares that were not used yet: a request is admitted when they make a whole one.
     credit: Cell<u32>,
+    /// Refusals since the last sample.
+    refusals: Cell<u32>,
 }
 
 impl WorkerWait {
@@ -108,6 +129,7 @@ impl WorkerWait {
             samples: Cell::new(0),
             share: Cell::new(ALL),
             credit: Cell::new(0),
+            refusals: Cell::new(0),
         }
     }
 
@@ -115,6 +137,7 @@ impl WorkerWait {
         let [newest, middle, _] = self.waits.get();
         self.waits.set([wait, newest, middle]);
         self.samples.set(self.samples.get().saturating_add(1));
+        self.refusals.set(0);
     }
 
     fn admit(&self, max: Duration) -> Result<(), Duration> {
@@ -127,7 +150,17 @@ impl WorkerWait {
         }
         let credit = self.credit.get() + self.share.get();
         self.credit.set(credit % ALL);
-        if credit >= ALL { Ok(()) } else { Err(self.lasting()) }
+        let wait = self.lasting();
+        if credit >= ALL || !self.may_refuse(wait) { Ok(()) } else { Err(wait) }
+    }
+
+    fn may_refuse(&self, wait: Duration) -> bool {
+        if wait > ANYWAY_TOO_LONG || self.lasting() < BUSY_WAIT {
+            return true;
+        }
+        let refusals = self.refusals.get();
+        self.refusals.set(refusals.saturating_add(1));
+        refusals < MAX_REFUSALS
     }
 
     /// What requests have waited for three samples.
@@ -183,12 +216,32 @@ mod tests {
             worker.sample(MAX * 10);
             let _ = worker.admit(MAX);
         }
-        assert_eq!(admitted(&worker, 6_400), 100);
+        worker.sample(MAX * 10);
+        assert_eq!(admitted(&worker, 128), 2);
         for _ in 0..FULL_RECOVERY {
             worker.sample(Duration::ZERO);
             let _ = worker.admit(MAX);
         }
         assert_eq!(admitted(&worker, 1_000), 1_000);
+    }
+
+    #[test]
+    fn a_worker_that_is_busy_refuses_for_a_tenth_of_its_time() {
+        let worker = WorkerWait::new();
+        let refused = |wait| (0..10_000).filter(|_| worker.may_refuse(wait)).count();
+        assert_eq!(refused(MAX), 10_000, "it has time to spare");
+        for _ in 0..200 {
+            worker.sample(MAX * 10);
+            let _ = worker.admit(MAX);
+        }
+        for _ in 0..3 {
+            worker.sample(MAX * 10);
+            assert_eq!(10_000 - admitted(&worker, 10_000), MAX_REFUSALS);
+            assert_eq!(refused(MAX), 0, "a queue that is too long comes on top of it");
+            assert_eq!(refused(ANYWAY_TOO_LONG + MAX), 10_000, "it is late by any measure");
+        }
+        worker.sample(BUSY_WAIT / 2);
+        assert_eq!(refused(MAX), 10_000, "it has time to spare again");
     }
 
     #[test]
