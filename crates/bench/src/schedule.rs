@@ -248,7 +248,8 @@ mod tests {
             let mut pacer = pacer(open_loop, begin);
             pacer.plan.total = total;
             let cx = Context::from_waker(Waker::noop());
-            (0..taken).for_each(|_| assert!(pacer.poll_next(&cx, begin + Duration::from_millis(900)).is_ready()));
+            (0..taken)
+                .for_each(|_| assert!(pacer.poll_next(&cx, begin + Duration::from_millis(900)).is_ready()));
             pacer.missed_until(begin + Duration::from_secs(5))
         };
         assert_eq!(missed(true, u64::MAX, 30), 70);

@@ -2,10 +2,10 @@
 //!
 //! Loads of puts over the same number of connections: as many as the member can do (the peak), half of that, and twice
 //! that. At the peak few enough clients put one after the other that none is refused: a client that is refused puts
-//! again at once, and to refuse takes nearly as much processor time as a put. A rate is an open loop. A client waits for
-//! its answer before it sends the next put, so less than twice the peak is sent; how much is a figure of its own. A put
-//! waits for a client that is free before it is sent, which no server can change; so the promise is about the time from
-//! then on, and the time from when it was due is a figure of its own.
+//! again at once, and to refuse takes nearly as much processor time as a put. A rate is an open loop. A client waits
+//! for its answer before it sends the next put, so less than twice the peak is sent; how much is a figure of its own. A
+//! put waits for a client that is free before it is sent, which no server can change; so the promise is about the time
+//! from then on, and the time from when it was due is a figure of its own.
 
 use std::path::Path;
 use std::time::Duration;

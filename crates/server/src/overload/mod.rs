@@ -5,7 +5,7 @@
 //! | `queue_wait.rs` | how long a new request would wait in the queues of the raft loop, by their length and drain rate |
 //! | `range_wait.rs` | the same for long ranges |
 //! | `connection_ranges.rs` | how many of one connection are in that queue |
-//! | `worker_wait.rs` | how long it waits before an RPC worker reads it, and the share that is admitted then |
+//! | `worker_wait/` | how long it waits before an RPC worker reads it, and the share that is admitted then |
 //! | `retry_hint.rs` | when a refused client should try again |
 //! | `clients/` | limits of one client: requests, bytes and open calls |
 //!

@@ -66,7 +66,7 @@ pub(crate) use record::KeyRecord;
 #[cfg(doc)]
 use revision_log::RevisionLog;
 pub(crate) use revision_log::RevisionLogEntry;
-pub(crate) use tree::{KeyBounds, TreePath};
 #[cfg(doc)]
 use tree::KeyTree;
+pub(crate) use tree::{KeyBounds, TreePath};
 pub(crate) use version::Version;

@@ -127,7 +127,8 @@ async fn a_busy_connection_lets_others_run_and_goes_on() {
 async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection() {
     let PolledServer { serving, calls, .. } = PolledServer::of_busy_client("no", true);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let mut client = std::net::TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let mut client =
+        std::net::TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
     let (mut accepted, _) = listener.accept().await.expect("a client");
     let local = LocalSet::new();
     local.spawn_local(serving);
@@ -143,7 +144,10 @@ async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection(
         calls.load(Ordering::SeqCst) - before
     });
     let between = between.await;
-    assert!(between <= 3 * MOST_AT_ONCE, "{between} calls of the busy connection before the other was looked at");
+    assert!(
+        between <= 3 * MOST_AT_ONCE,
+        "{between} calls of the busy connection before the other was looked at"
+    );
 }
 
 #[tokio::test]
