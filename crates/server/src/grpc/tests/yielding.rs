@@ -23,9 +23,14 @@ const MAX_CALLS: usize = 2_000;
 /// Calls that the connection may take before it lets others run, at most.
 const MOST_AT_ONCE: usize = 16;
 
-/// A client that has sent many calls, one for each read of the server.
+/// Streams, and events and ends of calls, that one turn of a connection may have.
+const MOST_STEPS: usize = 256;
+
+/// A client that has sent many calls, so many for each read of the server.
 struct BusyClient {
+    path: &'static str,
     text: &'static str,
+    per_read: u32,
     calls: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
 }
@@ -36,8 +41,10 @@ impl AsyncRead for BusyClient {
         match call {
             0 => buffer.put_slice(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()),
             1..MAX_CALLS => {
-                let stream = 2 * call as u32 - 1;
-                buffer.put_slice(&RawClient::call_frames(stream, "/test/Fail", self.text.as_bytes()));
+                for nth in 0..self.per_read {
+                    let stream = 2 * (call as u32 * self.per_read + nth) + 1;
+                    buffer.put_slice(&RawClient::call_frames(stream, self.path, self.text.as_bytes()));
+                }
             }
             _ => return Poll::Pending,
         }
@@ -87,18 +94,26 @@ struct PolledServer {
     calls: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
     wakes: Arc<WakeCount>,
+    seen: Seen,
 }
 
 impl PolledServer {
     fn of_busy_client(text: &'static str, takes_answers: bool) -> PolledServer {
-        let calls = Arc::<AtomicUsize>::default();
+        PolledServer::of("/test/Fail", text, 1, takes_answers)
+    }
+
+    fn of(path: &'static str, text: &'static str, per_read: u32, takes_answers: bool) -> PolledServer {
+        let (calls, seen) = (Arc::<AtomicUsize>::default(), Seen::default());
         let takes_answers = Arc::new(AtomicBool::new(takes_answers));
-        let client = BusyClient { text, calls: calls.clone(), takes_answers: takes_answers.clone() };
+        let client =
+            BusyClient { path, text, per_read, calls: calls.clone(), takes_answers: takes_answers.clone() };
+        let service = seen.clone();
         let serving = Box::pin(async move {
             let settings = settings(Duration::ZERO, Duration::ZERO);
-            serve(client, Seen::default(), None, &settings, CancellationToken::new()).await;
+            settings.max_concurrent_streams.store(u32::MAX, Ordering::Relaxed);
+            serve(client, service, None, &settings, CancellationToken::new()).await;
         });
-        PolledServer { serving, calls, takes_answers, wakes: Arc::default() }
+        PolledServer { serving, calls, takes_answers, wakes: Arc::default(), seen }
     }
 
     /// Polls once: how many calls it took, and whether it asks to be polled again when others have run.
@@ -124,10 +139,45 @@ async fn a_busy_connection_lets_others_run_and_goes_on() {
 }
 
 #[tokio::test]
+async fn calls_of_one_read_are_served_in_several_turns_and_before_more_is_read() {
+    // As many as fit; the greeting is a read, too.
+    const PER_READ: usize = 490;
+    let mut server = PolledServer::of("/test/Wait", "", PER_READ as u32, true);
+    let (mut begun, mut read) = (0, 0);
+    for _ in 0..20 {
+        read += server.poll().await.0;
+        let waiting = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(waiting - begun <= MOST_STEPS, "{} calls in one turn", waiting - begun);
+        begun = waiting;
+        assert!((read - 1) * PER_READ <= begun + PER_READ, "{read} reads, of which {begun} calls have begun");
+    }
+    assert!(begun > PER_READ, "{begun} calls have begun");
+    // They all end at once, which takes several turns, too.
+    server.seen.release.notify_waiters();
+    for _ in 0..20 {
+        server.poll().await;
+        let waiting = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(begun.saturating_sub(waiting) <= MOST_STEPS, "{} calls ended in one turn", begun - waiting);
+        begun = waiting;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_reads_no_more_than_one_buffer_holds() {
+    let text = "x".repeat(16_000).leak();
+    let mut server = PolledServer::of("/test/Fail", text, 4, true);
+    for _ in 0..10 {
+        let (reads, woken) = server.poll().await;
+        assert!((1..=3).contains(&reads) && woken, "{reads} reads");
+    }
+}
+
+#[tokio::test]
 async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection() {
     let PolledServer { serving, calls, .. } = PolledServer::of_busy_client("no", true);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let mut client = std::net::TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+    let mut client =
+        std::net::TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
     let (mut accepted, _) = listener.accept().await.expect("a client");
     let local = LocalSet::new();
     local.spawn_local(serving);
@@ -143,7 +193,10 @@ async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection(
         calls.load(Ordering::SeqCst) - before
     });
     let between = between.await;
-    assert!(between <= 3 * MOST_AT_ONCE, "{between} calls of the busy connection before the other was looked at");
+    assert!(
+        between <= 3 * MOST_AT_ONCE,
+        "{between} calls of the busy connection before the other was looked at"
+    );
 }
 
 #[tokio::test]
