@@ -194,8 +194,8 @@ impl HeadBuilder {
     }
 }
 
-/// Whether a field may have a value: one without control characters. All bytes are looked at, many at a time: long values
-/// are right, or sent to cost us time.
+/// Whether a field may have a value: one without control characters. All bytes are looked at, many at a time: long
+/// values are right, or sent to cost us time.
 pub(crate) fn is_value(value: &[u8]) -> bool {
     let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') | (byte == 0x7f);
     !value.iter().fold(false, |found, byte| found | is_control(*byte))

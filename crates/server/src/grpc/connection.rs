@@ -31,8 +31,8 @@ use crate::http::ConnectionRouter;
 /// Bytes of one read: a connection has no buffer of its own, the worker has one for all.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a connection does before it lets others run: so many rounds, reads of so many bytes, and events and ends of calls.
-/// Thousands of small requests fit into one read, and are served in milliseconds, in which nobody else would be.
+/// What a connection does before it lets others run: so many rounds, reads of so many bytes, and events and ends of
+/// calls. Thousands of small requests fit into one read, and are served in milliseconds, in which nobody else would be.
 const MAX_ROUNDS: usize = 8;
 const MAX_TURN_BYTES: usize = READ_BYTES;
 const MAX_TURN_STEPS: usize = 256;
@@ -75,9 +75,9 @@ pub(crate) async fn serve<I, S>(
         has_events_left: false,
     };
     let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
-    drop(connection);
+    // What only the end needs takes no room in the task of a connection that is idle.
+    Box::pin(connection.drop_in_steps()).await;
     if matches!(ended, ConnectionEnd::Ours) {
-        // What only the end needs takes no room in the task of a connection that is idle.
         let _ = Box::pin(tokio::time::timeout(MAX_CLOSING_TIME, close(io, &handle))).await;
     }
 }
@@ -212,6 +212,19 @@ impl<S: GrpcService> GrpcConnection<S> {
         pin!(tokio::task::yield_now()).poll(context).map(|()| unreachable!("it is never ready at first"))
     }
 
+    /// Drops the calls that have not ended, and then what the streams hold, while others have their turns.
+    async fn drop_in_steps(self) {
+        for calls in [self.calls, self.endless] {
+            let mut calls = calls.into_iter();
+            while calls.by_ref().take(MAX_TURN_STEPS).count() == MAX_TURN_STEPS {
+                tokio::task::yield_now().await;
+            }
+        }
+        while self.handle.lock().drop_streams(MAX_TURN_STEPS) {
+            tokio::task::yield_now().await;
+        }
+    }
+
     /// Reads once; how many bytes came.
     ///
     /// # Errors
@@ -245,8 +258,8 @@ impl<S: GrpcService> GrpcConnection<S> {
     fn settle(&mut self, turn: &Turn) -> bool {
         let mut http2 = self.handle.lock();
         let is_timer_late = http2.is_unsettled() && http2.settle(self.handle.now());
-        // A call whose answer waits for the client's window has ended, and its stream has not. At the end of a turn, calls
-        // may be over that are still here.
+        // A call whose answer waits for the client's window has ended, and its stream has not. At the end of a turn,
+        // calls may be over that are still here.
         if turn.steps > 0
             && http2.is_draining()
             && self.calls.is_empty()
@@ -360,8 +373,8 @@ impl<S: GrpcService> GrpcConnection<S> {
         if output.is_empty() || !is_closed && self.pong.may_wait(output.only_part(), context) {
             return Ok(());
         }
+        // No more than there is now: what can be framed then comes with the next round.
         loop {
-            let output = http2.output();
             if output.is_empty() {
                 self.pong.sent();
                 return Ok(());

@@ -32,14 +32,24 @@ struct BusyClient {
     text: &'static str,
     per_read: u32,
     calls: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
+    is_gone: Arc<AtomicBool>,
 }
 
 impl AsyncRead for BusyClient {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if self.is_gone.load(Ordering::SeqCst) {
+            return Poll::Ready(Ok(()));
+        }
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         match call {
-            0 => buffer.put_slice(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()),
+            // It has room for all answers.
+            0 => {
+                let settings = frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+                let window = frame(8, 0, 0, &[0x7f, 0, 0, 0]);
+                buffer.put_slice(&[&http2::PREFACE[..], &settings, &window].concat());
+            }
             1..MAX_CALLS => {
                 for nth in 0..self.per_read {
                     let stream = 2 * (call as u32 * self.per_read + nth) + 1;
@@ -55,7 +65,10 @@ impl AsyncRead for BusyClient {
 impl AsyncWrite for BusyClient {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         match self.takes_answers.load(Ordering::SeqCst) {
-            true => Poll::Ready(Ok(bytes.len())),
+            true => {
+                self.taken.fetch_add(bytes.len(), Ordering::SeqCst);
+                Poll::Ready(Ok(bytes.len()))
+            }
             false => Poll::Pending,
         }
     }
@@ -92,7 +105,9 @@ impl Wake for WakeCount {
 struct PolledServer {
     serving: Pin<Box<dyn Future<Output = ()>>>,
     calls: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
+    is_gone: Arc<AtomicBool>,
     wakes: Arc<WakeCount>,
     seen: Seen,
 }
@@ -103,17 +118,26 @@ impl PolledServer {
     }
 
     fn of(path: &'static str, text: &'static str, per_read: u32, takes_answers: bool) -> PolledServer {
-        let (calls, seen) = (Arc::<AtomicUsize>::default(), Seen::default());
-        let takes_answers = Arc::new(AtomicBool::new(takes_answers));
-        let client =
-            BusyClient { path, text, per_read, calls: calls.clone(), takes_answers: takes_answers.clone() };
+        let (calls, taken, seen) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Seen::default());
+        let (takes_answers, is_gone) =
+            (Arc::new(AtomicBool::new(takes_answers)), Arc::<AtomicBool>::default());
+        let client = BusyClient {
+            path,
+            text,
+            per_read,
+            calls: calls.clone(),
+            taken: taken.clone(),
+            takes_answers: takes_answers.clone(),
+            is_gone: is_gone.clone(),
+        };
         let service = seen.clone();
         let serving = Box::pin(async move {
             let settings = settings(Duration::ZERO, Duration::ZERO);
             settings.max_concurrent_streams.store(u32::MAX, Ordering::Relaxed);
             serve(client, service, None, &settings, CancellationToken::new()).await;
         });
-        PolledServer { serving, calls, takes_answers, wakes: Arc::default(), seen }
+        PolledServer { serving, calls, taken, takes_answers, is_gone, wakes: Arc::default(), seen }
     }
 
     /// Polls once: how many calls it took, and whether it asks to be polled again when others have run.
@@ -169,6 +193,38 @@ async fn a_turn_reads_no_more_than_one_buffer_holds() {
     for _ in 0..10 {
         let (reads, woken) = server.poll().await;
         assert!((1..=3).contains(&reads) && woken, "{reads} reads");
+    }
+}
+
+#[tokio::test]
+async fn a_turn_writes_some_of_what_the_client_takes() {
+    const MOST_BYTES: usize = 1 << 20;
+    let mut server = PolledServer::of("/test/Large", "", 8, true);
+    let mut before = 0;
+    for _ in 0..10 {
+        assert!(server.poll().await.1, "it has more to do");
+        let taken = server.taken.load(Ordering::SeqCst);
+        assert!(taken - before <= MOST_BYTES, "{} bytes in one turn", taken - before);
+        before = taken;
+    }
+    assert!(before > 2 * MOST_BYTES, "{before} bytes were written");
+}
+
+#[tokio::test]
+async fn what_a_client_leaves_is_dropped_in_several_turns() {
+    let mut server = PolledServer::of("/test/Wait", "", 490, true);
+    while server.seen.waiting.load(Ordering::SeqCst) < 4 * MOST_STEPS {
+        server.poll().await;
+    }
+    server.is_gone.store(true, Ordering::SeqCst);
+    let mut waiting = server.seen.waiting.load(Ordering::SeqCst);
+    while waiting > 0 {
+        let context = &mut Context::from_waker(Waker::noop());
+        let is_over = server.serving.as_mut().poll(context).is_ready();
+        let left = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(waiting.saturating_sub(left) <= MOST_STEPS, "{} calls in one turn", waiting - left);
+        assert!(!is_over || left == 0);
+        waiting = left;
     }
 }
 
