@@ -32,10 +32,10 @@ use crate::http::ConnectionRouter;
 const READ_BYTES: usize = 64 << 10;
 
 /// What a connection does before it lets others run: so many rounds, reads of so many bytes, and events and ends of
-/// calls. Thousands of small requests fit into one read, and are served in milliseconds, in which nobody else would be.
+/// calls. Thousands of small requests fit into one read, and are served in milliseconds, in which no other client is.
 const MAX_ROUNDS: usize = 8;
-const MAX_TURN_BYTES: usize = READ_BYTES;
-const MAX_TURN_STEPS: usize = 256;
+const MAX_POLL_BYTES: usize = READ_BYTES;
+const MAX_POLL_STEPS: usize = 256;
 
 /// Slices of one write.
 const MAX_SLICES: usize = 32;
@@ -146,13 +146,13 @@ struct GrpcConnection<S> {
     has_events_left: bool,
 }
 
-/// What is left of a connection's turn.
-struct Turn {
+/// What is left of what a connection may do in one poll.
+struct PollBudget {
     bytes: usize,
     steps: usize,
 }
 
-impl Turn {
+impl PollBudget {
     fn is_over(&self) -> bool {
         self.bytes == 0 || self.steps == 0
     }
@@ -164,23 +164,23 @@ impl<S: GrpcService> GrpcConnection<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
-        let mut turn = Turn { bytes: MAX_TURN_BYTES, steps: MAX_TURN_STEPS };
+        let mut budget = PollBudget { bytes: MAX_POLL_BYTES, steps: MAX_POLL_STEPS };
         for _ in 0..MAX_ROUNDS {
             let may_read = !self.has_events_left && self.handle.lock().wants_input();
             let received = if may_read { self.receive(io, context) } else { Ok(0) };
             let Ok(read) = received else { return Poll::Ready(ConnectionEnd::Theirs) };
-            turn.bytes = turn.bytes.saturating_sub(read);
+            budget.bytes = budget.bytes.saturating_sub(read);
             self.poll_stop(context);
             self.poll_timer(context);
-            self.take_events(&mut turn);
+            self.take_events(&mut budget);
             for calls in [&mut self.calls, &mut self.endless] {
-                while turn.steps > 0
+                while budget.steps > 0
                     && let Poll::Ready(Some(())) = calls.poll_next_unpin(context)
                 {
-                    turn.steps -= 1;
+                    budget.steps -= 1;
                 }
             }
-            let is_timer_late = self.settle(&turn);
+            let is_timer_late = self.settle(&budget);
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {
                 let http2 = self.handle.lock();
@@ -193,34 +193,34 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
             let has_woken = self.handle.wake_waiting();
-            if !self.take_events(&mut turn)
+            if !self.take_events(&mut budget)
                 && read == 0
                 && !may_read_again
                 && !has_more
                 && !has_woken
                 && !is_timer_late
-                && turn.steps > 0
+                && budget.steps > 0
             {
                 return Poll::Pending;
             }
-            if turn.is_over() {
+            if budget.is_over() {
                 break;
             }
         }
-        // Other connections of this worker have their turn, also those whose clients have just said something: a task
+        // Other connections of this worker run, also those whose clients have just said something: a task
         // that is woken at once runs dozens of times before the worker looks at its sockets again.
         pin!(tokio::task::yield_now()).poll(context).map(|()| unreachable!("it is never ready at first"))
     }
 
-    /// Drops the calls that have not ended, and then what the streams hold, while others have their turns.
+    /// Drops the calls that have not ended, and then what the streams hold, while others run.
     async fn drop_in_steps(self) {
         for calls in [self.calls, self.endless] {
             let mut calls = calls.into_iter();
-            while calls.by_ref().take(MAX_TURN_STEPS).count() == MAX_TURN_STEPS {
+            while calls.by_ref().take(MAX_POLL_STEPS).count() == MAX_POLL_STEPS {
                 tokio::task::yield_now().await;
             }
         }
-        while self.handle.lock().drop_streams(MAX_TURN_STEPS) {
+        while self.handle.lock().drop_streams(MAX_POLL_STEPS) {
             tokio::task::yield_now().await;
         }
     }
@@ -255,12 +255,12 @@ impl<S: GrpcService> GrpcConnection<S> {
     /// Looks at what the calls of the round have left; whether the timer may be late for what that means.
     ///
     /// When a graceful end has come so far that no call begins any more, and only endless ones are left, they end too.
-    fn settle(&mut self, turn: &Turn) -> bool {
+    fn settle(&mut self, budget: &PollBudget) -> bool {
         let mut http2 = self.handle.lock();
         let is_timer_late = http2.is_unsettled() && http2.settle(self.handle.now());
-        // A call whose answer waits for the client's window has ended, and its stream has not. At the end of a turn,
+        // A call whose answer waits for the client's window has ended, and its stream has not. At the end of a poll,
         // calls may be over that are still here.
-        if turn.steps > 0
+        if budget.steps > 0
             && http2.is_draining()
             && self.calls.is_empty()
             && http2.stream_count() <= self.endless.len()
@@ -290,18 +290,18 @@ impl<S: GrpcService> GrpcConnection<S> {
     }
 
     /// Begins the requests that have come, and wakes the calls that wait for what has; whether there was anything.
-    fn take_events(&mut self, turn: &mut Turn) -> bool {
+    fn take_events(&mut self, budget: &mut PollBudget) -> bool {
         let mut has_events = false;
         loop {
             let event = {
                 let mut http2 = self.handle.lock();
                 // One read holds thousands of requests. A client that does not take the answers waits with the rest.
-                self.has_events_left = turn.steps == 0 || !http2.takes_events();
+                self.has_events_left = budget.steps == 0 || !http2.takes_events();
                 if self.has_events_left { None } else { http2.next_event() }
             };
             let Some(event) = event else { return has_events };
             has_events = true;
-            turn.steps -= 1;
+            budget.steps -= 1;
             match event {
                 Event::Request { stream, head } => self.begin(stream, head),
                 Event::Data { stream } => self.wake(stream, true),

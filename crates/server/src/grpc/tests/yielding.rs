@@ -23,7 +23,7 @@ const MAX_CALLS: usize = 2_000;
 /// Calls that the connection may take before it lets others run, at most.
 const MOST_AT_ONCE: usize = 16;
 
-/// Streams, and events and ends of calls, that one turn of a connection may have.
+/// Streams, and events and ends of calls, that one poll of a connection may have.
 const MOST_STEPS: usize = 256;
 
 /// A client that has sent many calls, so many for each read of the server.
@@ -163,7 +163,7 @@ async fn a_busy_connection_lets_others_run_and_goes_on() {
 }
 
 #[tokio::test]
-async fn calls_of_one_read_are_served_in_several_turns_and_before_more_is_read() {
+async fn calls_of_one_read_are_served_in_several_polls_and_before_more_is_read() {
     // As many as fit; the greeting is a read, too.
     const PER_READ: usize = 490;
     let mut server = PolledServer::of("/test/Wait", "", PER_READ as u32, true);
@@ -171,23 +171,23 @@ async fn calls_of_one_read_are_served_in_several_turns_and_before_more_is_read()
     for _ in 0..20 {
         read += server.poll().await.0;
         let waiting = server.seen.waiting.load(Ordering::SeqCst);
-        assert!(waiting - begun <= MOST_STEPS, "{} calls in one turn", waiting - begun);
+        assert!(waiting - begun <= MOST_STEPS, "{} calls in one poll", waiting - begun);
         begun = waiting;
         assert!((read - 1) * PER_READ <= begun + PER_READ, "{read} reads, of which {begun} calls have begun");
     }
     assert!(begun > PER_READ, "{begun} calls have begun");
-    // They all end at once, which takes several turns, too.
+    // They all end at once, which takes several polls, too.
     server.seen.release.notify_waiters();
     for _ in 0..20 {
         server.poll().await;
         let waiting = server.seen.waiting.load(Ordering::SeqCst);
-        assert!(begun.saturating_sub(waiting) <= MOST_STEPS, "{} calls ended in one turn", begun - waiting);
+        assert!(begun.saturating_sub(waiting) <= MOST_STEPS, "{} calls ended in one poll", begun - waiting);
         begun = waiting;
     }
 }
 
 #[tokio::test]
-async fn a_turn_reads_no_more_than_one_buffer_holds() {
+async fn a_poll_reads_no_more_than_one_buffer_holds() {
     let text = "x".repeat(16_000).leak();
     let mut server = PolledServer::of("/test/Fail", text, 4, true);
     for _ in 0..10 {
@@ -197,21 +197,21 @@ async fn a_turn_reads_no_more_than_one_buffer_holds() {
 }
 
 #[tokio::test]
-async fn a_turn_writes_some_of_what_the_client_takes() {
+async fn a_poll_writes_some_of_what_the_client_takes() {
     const MOST_BYTES: usize = 1 << 20;
     let mut server = PolledServer::of("/test/Large", "", 8, true);
     let mut before = 0;
     for _ in 0..10 {
         assert!(server.poll().await.1, "it has more to do");
         let taken = server.taken.load(Ordering::SeqCst);
-        assert!(taken - before <= MOST_BYTES, "{} bytes in one turn", taken - before);
+        assert!(taken - before <= MOST_BYTES, "{} bytes in one poll", taken - before);
         before = taken;
     }
     assert!(before > 2 * MOST_BYTES, "{before} bytes were written");
 }
 
 #[tokio::test]
-async fn what_a_client_leaves_is_dropped_in_several_turns() {
+async fn what_a_client_leaves_is_dropped_in_several_polls() {
     let mut server = PolledServer::of("/test/Wait", "", 490, true);
     while server.seen.waiting.load(Ordering::SeqCst) < 4 * MOST_STEPS {
         server.poll().await;
@@ -222,14 +222,14 @@ async fn what_a_client_leaves_is_dropped_in_several_turns() {
         let context = &mut Context::from_waker(Waker::noop());
         let is_over = server.serving.as_mut().poll(context).is_ready();
         let left = server.seen.waiting.load(Ordering::SeqCst);
-        assert!(waiting.saturating_sub(left) <= MOST_STEPS, "{} calls in one turn", waiting - left);
+        assert!(waiting.saturating_sub(left) <= MOST_STEPS, "{} calls in one poll", waiting - left);
         assert!(!is_over || left == 0);
         waiting = left;
     }
 }
 
 #[tokio::test]
-async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection() {
+async fn the_worker_looks_at_its_sockets_between_two_polls_of_a_busy_connection() {
     let PolledServer { serving, calls, .. } = PolledServer::of_busy_client("no", true);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let mut client =
