@@ -194,9 +194,11 @@ impl HeadBuilder {
     }
 }
 
-/// Whether a field may have a value: one without control characters.
+/// Whether a field may have a value: one without control characters. All bytes are looked at, many at a time: long
+/// values are right, or sent to cost us time.
 pub(crate) fn is_value(value: &[u8]) -> bool {
-    !value.iter().any(|byte| *byte != b'\t' && matches!(byte, ..b' ' | 0x7f))
+    let is_control = |byte: u8| (byte < b' ') & (byte != b'\t') | (byte == 0x7f);
+    !value.iter().fold(false, |found, byte| found | is_control(*byte))
 }
 
 /// Whether a byte may be in a name: those of a token (RFC 9110, section 5.6.2), without upper case.

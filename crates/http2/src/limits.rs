@@ -30,6 +30,10 @@ pub(crate) const MAX_QUEUED_BYTES: usize = 16 << 20;
 /// Streams that are looked at together when the client's initial window has grown.
 pub(crate) const MAX_UNBLOCKED_PER_ROUND: usize = 256;
 
+/// Frames of DATA that are made together: with windows of a byte, thousands fit into the output, and each takes as long
+/// as a large one.
+pub(crate) const MAX_FRAMES_PER_ROUND: usize = 256;
+
 /// The window of a connection before any update, and of a stream before any setting (RFC 9113, section 6.9.2).
 pub(crate) const DEFAULT_WINDOW_BYTES: u32 = 65_535;
 

@@ -64,6 +64,10 @@ func memberUnderAttack(t *testing.T, mebibytes int64, config cluster.Config, att
 	at.other = newNeighbour(t, c.Endpoints())
 	at.other.warmUp()
 	at.before, _ = at.member.ResidentBytes(t)
+	if *long && *latency {
+		// The attack is repeated, and the connections of the one before may not be gone yet.
+		mebibytes *= 2
+	}
 	at.other.during(at.member.ProcessID(), func() {
 		attack(at)
 		at.release()

@@ -12,7 +12,7 @@ use super::state::{Connection, Event, StreamGone};
 use super::stream::OwnedField;
 use crate::frame::{END_HEADERS, END_STREAM, ErrorCode, FrameType, encode_head};
 use crate::hpack::Field;
-use crate::limits::MAX_PAYLOAD_BYTES;
+use crate::limits::{MAX_FRAMES_PER_ROUND, MAX_PAYLOAD_BYTES};
 use crate::output::Output;
 
 /// Room kept for the next header block: those of usual answers have less.
@@ -208,13 +208,15 @@ impl<T: Default> Connection<T> {
         }
     }
 
-    /// Whether blocked streams are left to be checked since the initial window has grown: [`Connection::output`] should
-    /// be called again.
+    /// Whether there is more to do than was done at once: blocked streams are left to be checked since the initial
+    /// window has grown, or all output is on its way and there is data for more. [`Connection::output`] should be
+    /// called again.
     pub fn has_more_output(&self) -> bool {
-        self.blocked.unvisited > 0 && !self.is_closed()
+        let has_data = self.output.is_empty() && self.send_window > 0 && !self.sending.is_empty();
+        (self.blocked.unvisited > 0 || has_data) && !self.is_closed()
     }
 
-    /// Frames data while windows and the room allow.
+    /// Frames some data, as far as windows and the room allow.
     fn pump(&mut self) {
         for stream in self.blocked.take_unvisited() {
             if let Some(open) = self.streams.get_mut(&stream) {
@@ -222,11 +224,14 @@ impl<T: Default> Connection<T> {
                 self.wait_to_send(stream);
             }
         }
-        while self.send_window > 0
+        let mut frames = 0;
+        while frames < MAX_FRAMES_PER_ROUND
+            && self.send_window > 0
             && self.output.room() > 0
             && let Some(stream) = self.sending.pop_front()
         {
             self.send_frame(stream);
+            frames += 1;
         }
     }
 

@@ -262,6 +262,14 @@ impl<T: Default> Connection<T> {
         self.ending = Ending::Closed;
     }
 
+    /// Drops some streams of a connection that has ended or broken; whether any are left. There may be 100,000, which
+    /// takes longer than others should wait.
+    pub fn drop_streams(&mut self, count: usize) -> bool {
+        self.abandon();
+        (0..count).for_each(|_| drop(self.streams.pop_first()));
+        !self.streams.is_empty()
+    }
+
     /// The second step: the client has heard of the first, or had time to.
     pub(super) fn drain(&mut self) {
         self.ending = Ending::Draining;

@@ -31,8 +31,11 @@ use crate::http::ConnectionRouter;
 /// Bytes of one read: a connection has no buffer of its own, the worker has one for all.
 const READ_BYTES: usize = 64 << 10;
 
-/// Rounds of a connection before it lets others run.
+/// What a connection does before it lets others run: so many rounds, reads of so many bytes, and events and ends of
+/// calls. Thousands of small requests fit into one read, and are served in milliseconds, in which no other client is.
 const MAX_ROUNDS: usize = 8;
+const MAX_POLL_BYTES: usize = READ_BYTES;
+const MAX_POLL_STEPS: usize = 256;
 
 /// Slices of one write.
 const MAX_SLICES: usize = 32;
@@ -69,11 +72,12 @@ pub(crate) async fn serve<I, S>(
         service,
         http,
         held: HeldShare::of(settings.memory.clone()),
+        has_events_left: false,
     };
     let ended = poll_fn(|context| connection.poll_rounds(&mut io, context)).await;
-    drop(connection);
+    // What only the end needs takes no room in the task of a connection that is idle.
+    Box::pin(connection.drop_in_steps()).await;
     if matches!(ended, ConnectionEnd::Ours) {
-        // What only the end needs takes no room in the task of a connection that is idle.
         let _ = Box::pin(tokio::time::timeout(MAX_CLOSING_TIME, close(io, &handle))).await;
     }
 }
@@ -138,6 +142,20 @@ struct GrpcConnection<S> {
     service: S,
     http: Option<ConnectionRouter>,
     held: HeldShare,
+    /// Events of what was read may be left: nothing is read before they are taken.
+    has_events_left: bool,
+}
+
+/// What is left of what a connection may do in one poll.
+struct PollBudget {
+    bytes: usize,
+    steps: usize,
+}
+
+impl PollBudget {
+    fn is_over(&self) -> bool {
+        self.bytes == 0 || self.steps == 0
+    }
 }
 
 impl<S: GrpcService> GrpcConnection<S> {
@@ -146,17 +164,23 @@ impl<S: GrpcService> GrpcConnection<S> {
     where
         I: AsyncRead + AsyncWrite + Unpin,
     {
+        let mut budget = PollBudget { bytes: MAX_POLL_BYTES, steps: MAX_POLL_STEPS };
         for _ in 0..MAX_ROUNDS {
-            let may_read = self.handle.lock().wants_input();
-            let received = if may_read { self.receive(io, context) } else { Ok(false) };
-            let Ok(has_read) = received else { return Poll::Ready(ConnectionEnd::Theirs) };
+            let may_read = !self.has_events_left && self.handle.lock().wants_input();
+            let received = if may_read { self.receive(io, context) } else { Ok(0) };
+            let Ok(read) = received else { return Poll::Ready(ConnectionEnd::Theirs) };
+            budget.bytes = budget.bytes.saturating_sub(read);
             self.poll_stop(context);
             self.poll_timer(context);
-            self.take_events();
+            self.take_events(&mut budget);
             for calls in [&mut self.calls, &mut self.endless] {
-                while let Poll::Ready(Some(())) = calls.poll_next_unpin(context) {}
+                while budget.steps > 0
+                    && let Poll::Ready(Some(())) = calls.poll_next_unpin(context)
+                {
+                    budget.steps -= 1;
+                }
             }
-            let is_timer_late = self.settle();
+            let is_timer_late = self.settle(&budget);
             let Ok(()) = self.send(io, context) else { return Poll::Ready(ConnectionEnd::Theirs) };
             let (is_closed, may_read_again, has_more) = {
                 let http2 = self.handle.lock();
@@ -169,33 +193,50 @@ impl<S: GrpcService> GrpcConnection<S> {
             }
             // What was sent may have made room for calls that wait, or for reading, of which nothing else would tell.
             let has_woken = self.handle.wake_waiting();
-            if !self.take_events()
-                && !has_read
+            if !self.take_events(&mut budget)
+                && read == 0
                 && !may_read_again
                 && !has_more
                 && !has_woken
                 && !is_timer_late
+                && budget.steps > 0
             {
                 return Poll::Pending;
             }
+            if budget.is_over() {
+                break;
+            }
         }
-        // Other connections of this worker have their turn, also those whose clients have just said something: a task
+        // Other connections of this worker run, also those whose clients have just said something: a task
         // that is woken at once runs dozens of times before the worker looks at its sockets again.
         pin!(tokio::task::yield_now()).poll(context).map(|()| unreachable!("it is never ready at first"))
     }
 
-    /// Reads once; whether something came.
+    /// Drops the calls that have not ended, and then what the streams hold, while others run.
+    async fn drop_in_steps(self) {
+        for calls in [self.calls, self.endless] {
+            let mut calls = calls.into_iter();
+            while calls.by_ref().take(MAX_POLL_STEPS).count() == MAX_POLL_STEPS {
+                tokio::task::yield_now().await;
+            }
+        }
+        while self.handle.lock().drop_streams(MAX_POLL_STEPS) {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Reads once; how many bytes came.
     ///
     /// # Errors
     /// When the client has closed the connection, or it is broken.
-    fn receive<I: AsyncRead + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> Result<bool, ()> {
+    fn receive<I: AsyncRead + Unpin>(&mut self, io: &mut I, context: &mut Context<'_>) -> Result<usize, ()> {
         READ_BUFFER.with_borrow_mut(|buffer| {
             let mut buffer = ReadBuf::new(buffer);
             match Pin::new(io).poll_read(context, &mut buffer) {
-                Poll::Pending => Ok(false),
+                Poll::Pending => Ok(0),
                 Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
                     self.handle.lock().receive(buffer.filled(), self.handle.now());
-                    Ok(true)
+                    Ok(buffer.filled().len())
                 }
                 Poll::Ready(_) => Err(()),
             }
@@ -214,11 +255,16 @@ impl<S: GrpcService> GrpcConnection<S> {
     /// Looks at what the calls of the round have left; whether the timer may be late for what that means.
     ///
     /// When a graceful end has come so far that no call begins any more, and only endless ones are left, they end too.
-    fn settle(&mut self) -> bool {
+    fn settle(&mut self, budget: &PollBudget) -> bool {
         let mut http2 = self.handle.lock();
         let is_timer_late = http2.is_unsettled() && http2.settle(self.handle.now());
-        // A call whose answer waits for the client's window has ended, and its stream has not.
-        if http2.is_draining() && self.calls.is_empty() && http2.stream_count() <= self.endless.len() {
+        // A call whose answer waits for the client's window has ended, and its stream has not. At the end of a poll,
+        // calls may be over that are still here.
+        if budget.steps > 0
+            && http2.is_draining()
+            && self.calls.is_empty()
+            && http2.stream_count() <= self.endless.len()
+        {
             http2.abandon();
         }
         is_timer_late
@@ -244,16 +290,18 @@ impl<S: GrpcService> GrpcConnection<S> {
     }
 
     /// Begins the requests that have come, and wakes the calls that wait for what has; whether there was anything.
-    fn take_events(&mut self) -> bool {
+    fn take_events(&mut self, budget: &mut PollBudget) -> bool {
         let mut has_events = false;
         loop {
             let event = {
                 let mut http2 = self.handle.lock();
                 // One read holds thousands of requests. A client that does not take the answers waits with the rest.
-                if http2.takes_events() { http2.next_event() } else { None }
+                self.has_events_left = budget.steps == 0 || !http2.takes_events();
+                if self.has_events_left { None } else { http2.next_event() }
             };
             let Some(event) = event else { return has_events };
             has_events = true;
+            budget.steps -= 1;
             match event {
                 Event::Request { stream, head } => self.begin(stream, head),
                 Event::Data { stream } => self.wake(stream, true),
@@ -325,8 +373,8 @@ impl<S: GrpcService> GrpcConnection<S> {
         if output.is_empty() || !is_closed && self.pong.may_wait(output.only_part(), context) {
             return Ok(());
         }
+        // No more than there is now: what can be framed then comes with the next round.
         loop {
-            let output = http2.output();
             if output.is_empty() {
                 self.pong.sent();
                 return Ok(());

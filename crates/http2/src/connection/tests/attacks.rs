@@ -6,8 +6,8 @@ use crate::ErrorCode;
 use crate::frame::FrameType;
 use crate::hpack::Field;
 use crate::limits::{
-    MAX_CONTROL_BYTES, MAX_HEADER_FRAMES, MAX_OUTPUT_BYTES, MAX_OVERHEAD_FRAMES_PER_SECOND,
-    MAX_RESETS_PER_SECOND,
+    DEFAULT_WINDOW_BYTES, MAX_CONTROL_BYTES, MAX_FRAMES_PER_ROUND, MAX_HEADER_FRAMES, MAX_OUTPUT_BYTES,
+    MAX_OVERHEAD_FRAMES_PER_SECOND, MAX_RESETS_PER_SECOND,
 };
 
 /// Sends frames until the connection ends; how many it took.
@@ -183,4 +183,34 @@ fn windows_are_no_game() {
     client.server.receive(&settings, client.now);
     let sent = client.sent();
     assert_eq!(sent.iter().filter(|sent| sent.kind == FrameType::Data).count(), 1_000);
+}
+
+#[test]
+fn a_round_makes_some_frames_however_small_they_are() {
+    let mut client = Client::new();
+    client.set(4, 1 << 20);
+    client.request(1, true);
+    client.server.send_data(1, vec![7; DEFAULT_WINDOW_BYTES as usize].into()).expect("open");
+    for number in 1..=1_000 {
+        client.request(2 * number + 1, true);
+        client.server.send_data(2 * number + 1, vec![7].into()).expect("open");
+    }
+    client.events();
+    client.sent();
+    assert!(!client.server.has_more_output(), "the window of the connection is full");
+    client.open(0, 1 << 20);
+    for left in (0..4).rev() {
+        let taken = client.take_output(usize::MAX);
+        assert!(taken.len() <= MAX_FRAMES_PER_ROUND * 10, "{} bytes at once", taken.len());
+        assert_eq!(client.server.has_more_output(), left > 0);
+    }
+}
+
+#[test]
+fn the_streams_of_a_connection_that_is_over_are_dropped_some_at_a_time() {
+    let mut client = Client::new();
+    (0..5).for_each(|number| client.request(2 * number + 1, true));
+    let left = [(); 3].map(|()| (client.server.drop_streams(2), client.server.stream_count()));
+    assert_eq!(left, [(true, 3), (true, 1), (false, 0)]);
+    assert!(client.server.is_closed());
 }

@@ -23,21 +23,38 @@ const MAX_CALLS: usize = 2_000;
 /// Calls that the connection may take before it lets others run, at most.
 const MOST_AT_ONCE: usize = 16;
 
-/// A client that has sent many calls, one for each read of the server.
+/// Streams, and events and ends of calls, that one poll of a connection may have.
+const MOST_STEPS: usize = 256;
+
+/// A client that has sent many calls, so many for each read of the server.
 struct BusyClient {
+    path: &'static str,
     text: &'static str,
+    per_read: u32,
     calls: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
+    is_gone: Arc<AtomicBool>,
 }
 
 impl AsyncRead for BusyClient {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if self.is_gone.load(Ordering::SeqCst) {
+            return Poll::Ready(Ok(()));
+        }
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         match call {
-            0 => buffer.put_slice(&[&http2::PREFACE[..], &frame(4, 0, 0, &[])].concat()),
+            // It has room for all answers.
+            0 => {
+                let settings = frame(4, 0, 0, &[0, 4, 0x7f, 0xff, 0xff, 0xff]);
+                let window = frame(8, 0, 0, &[0x7f, 0, 0, 0]);
+                buffer.put_slice(&[&http2::PREFACE[..], &settings, &window].concat());
+            }
             1..MAX_CALLS => {
-                let stream = 2 * call as u32 - 1;
-                buffer.put_slice(&RawClient::call_frames(stream, "/test/Fail", self.text.as_bytes()));
+                for nth in 0..self.per_read {
+                    let stream = 2 * (call as u32 * self.per_read + nth) + 1;
+                    buffer.put_slice(&RawClient::call_frames(stream, self.path, self.text.as_bytes()));
+                }
             }
             _ => return Poll::Pending,
         }
@@ -48,7 +65,10 @@ impl AsyncRead for BusyClient {
 impl AsyncWrite for BusyClient {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
         match self.takes_answers.load(Ordering::SeqCst) {
-            true => Poll::Ready(Ok(bytes.len())),
+            true => {
+                self.taken.fetch_add(bytes.len(), Ordering::SeqCst);
+                Poll::Ready(Ok(bytes.len()))
+            }
             false => Poll::Pending,
         }
     }
@@ -85,20 +105,39 @@ impl Wake for WakeCount {
 struct PolledServer {
     serving: Pin<Box<dyn Future<Output = ()>>>,
     calls: Arc<AtomicUsize>,
+    taken: Arc<AtomicUsize>,
     takes_answers: Arc<AtomicBool>,
+    is_gone: Arc<AtomicBool>,
     wakes: Arc<WakeCount>,
+    seen: Seen,
 }
 
 impl PolledServer {
     fn of_busy_client(text: &'static str, takes_answers: bool) -> PolledServer {
-        let calls = Arc::<AtomicUsize>::default();
-        let takes_answers = Arc::new(AtomicBool::new(takes_answers));
-        let client = BusyClient { text, calls: calls.clone(), takes_answers: takes_answers.clone() };
+        PolledServer::of("/test/Fail", text, 1, takes_answers)
+    }
+
+    fn of(path: &'static str, text: &'static str, per_read: u32, takes_answers: bool) -> PolledServer {
+        let (calls, taken, seen) =
+            (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default(), Seen::default());
+        let (takes_answers, is_gone) =
+            (Arc::new(AtomicBool::new(takes_answers)), Arc::<AtomicBool>::default());
+        let client = BusyClient {
+            path,
+            text,
+            per_read,
+            calls: calls.clone(),
+            taken: taken.clone(),
+            takes_answers: takes_answers.clone(),
+            is_gone: is_gone.clone(),
+        };
+        let service = seen.clone();
         let serving = Box::pin(async move {
             let settings = settings(Duration::ZERO, Duration::ZERO);
-            serve(client, Seen::default(), None, &settings, CancellationToken::new()).await;
+            settings.max_concurrent_streams.store(u32::MAX, Ordering::Relaxed);
+            serve(client, service, None, &settings, CancellationToken::new()).await;
         });
-        PolledServer { serving, calls, takes_answers, wakes: Arc::default() }
+        PolledServer { serving, calls, taken, takes_answers, is_gone, wakes: Arc::default(), seen }
     }
 
     /// Polls once: how many calls it took, and whether it asks to be polled again when others have run.
@@ -124,7 +163,73 @@ async fn a_busy_connection_lets_others_run_and_goes_on() {
 }
 
 #[tokio::test]
-async fn the_worker_looks_at_its_sockets_between_two_turns_of_a_busy_connection() {
+async fn calls_of_one_read_are_served_in_several_polls_and_before_more_is_read() {
+    // As many as fit; the greeting is a read, too.
+    const PER_READ: usize = 490;
+    let mut server = PolledServer::of("/test/Wait", "", PER_READ as u32, true);
+    let (mut begun, mut read) = (0, 0);
+    for _ in 0..20 {
+        read += server.poll().await.0;
+        let waiting = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(waiting - begun <= MOST_STEPS, "{} calls in one poll", waiting - begun);
+        begun = waiting;
+        assert!((read - 1) * PER_READ <= begun + PER_READ, "{read} reads, of which {begun} calls have begun");
+    }
+    assert!(begun > PER_READ, "{begun} calls have begun");
+    // They all end at once, which takes several polls, too.
+    server.seen.release.notify_waiters();
+    for _ in 0..20 {
+        server.poll().await;
+        let waiting = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(begun.saturating_sub(waiting) <= MOST_STEPS, "{} calls ended in one poll", begun - waiting);
+        begun = waiting;
+    }
+}
+
+#[tokio::test]
+async fn a_poll_reads_no_more_than_one_buffer_holds() {
+    let text = "x".repeat(16_000).leak();
+    let mut server = PolledServer::of("/test/Fail", text, 4, true);
+    for _ in 0..10 {
+        let (reads, woken) = server.poll().await;
+        assert!((1..=3).contains(&reads) && woken, "{reads} reads");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_writes_some_of_what_the_client_takes() {
+    const MOST_BYTES: usize = 1 << 20;
+    let mut server = PolledServer::of("/test/Large", "", 8, true);
+    let mut before = 0;
+    for _ in 0..10 {
+        assert!(server.poll().await.1, "it has more to do");
+        let taken = server.taken.load(Ordering::SeqCst);
+        assert!(taken - before <= MOST_BYTES, "{} bytes in one poll", taken - before);
+        before = taken;
+    }
+    assert!(before > 2 * MOST_BYTES, "{before} bytes were written");
+}
+
+#[tokio::test]
+async fn what_a_client_leaves_is_dropped_in_several_polls() {
+    let mut server = PolledServer::of("/test/Wait", "", 490, true);
+    while server.seen.waiting.load(Ordering::SeqCst) < 4 * MOST_STEPS {
+        server.poll().await;
+    }
+    server.is_gone.store(true, Ordering::SeqCst);
+    let mut waiting = server.seen.waiting.load(Ordering::SeqCst);
+    while waiting > 0 {
+        let context = &mut Context::from_waker(Waker::noop());
+        let is_over = server.serving.as_mut().poll(context).is_ready();
+        let left = server.seen.waiting.load(Ordering::SeqCst);
+        assert!(waiting.saturating_sub(left) <= MOST_STEPS, "{} calls in one poll", waiting - left);
+        assert!(!is_over || left == 0);
+        waiting = left;
+    }
+}
+
+#[tokio::test]
+async fn the_worker_looks_at_its_sockets_between_two_polls_of_a_busy_connection() {
     let PolledServer { serving, calls, .. } = PolledServer::of_busy_client("no", true);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let mut client =
