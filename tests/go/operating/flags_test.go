@@ -50,6 +50,19 @@ func TestFlagsTakeEffectOnAMember(t *testing.T) {
 				})
 			})
 		},
+		"logger": func(ctx context.Context, t *testing.T) {
+			m, _ := one(t, "--logger=zap")
+			if log, err := m.RunLog(); err != nil || !strings.Contains(log, `{"level":"info"`) {
+				t.Errorf("no lines of zap's form: %v %s", err, log)
+			}
+			c, err := cluster.Start(ctx, cluster.Config{Binary: *bin, Args: []string{"--logger=capnslog"}})
+			if err == nil {
+				t.Fatal("started with a logger that etcd had once", c.Close())
+			}
+			if !strings.Contains(err.Error(), `invalid value "capnslog" for --logger: expected zap`) {
+				t.Error(err)
+			}
+		},
 		"wal-dir": func(_ context.Context, t *testing.T) {
 			dir := t.TempDir()
 			one(t, "--wal-dir="+dir)

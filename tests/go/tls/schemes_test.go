@@ -84,6 +84,41 @@ func TestMembersDialWithThePairForDialling(t *testing.T) {
 	}
 }
 
+// The pair for calls to its own client URLs is checked when a member starts, although nothing makes such calls: files
+// that do not fit would be noticed late otherwise.
+func TestTheUnusedPairForDiallingClientURLsIsChecked(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t, "ours")
+	a.issue(subject{name: "server", hosts: hosts, serial: 2})
+	a.issue(subject{name: "dialler", hosts: hosts, serial: 3, usages: clientAlone})
+	root := a.issue(subject{name: "root", serial: 4})
+	start := func(certificate, key string) (*cluster.Cluster, error) {
+		return cluster.Start(t.Context(), cluster.Config{Binary: *bin, TLS: a.client(root), Args: append(a.clientFlags("server"),
+			"--client-cert-file="+a.file(certificate), "--client-key-file="+a.file(key))})
+	}
+	c, err := start("dialler.pem", "dialler.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := put(t.Context(), connect(t, a.client(root), c.Endpoints()...), "key"); err != nil {
+		t.Error(err)
+	}
+	for files, said := range map[[2]string]string{
+		{"dialler.pem", "server.key"}: "--client-cert-file, --client-key-file: ",
+		{"none.pem", "dialler.key"}:   "none.pem (--client-cert-file): ",
+		{"dialler.pem", "none.key"}:   "none.key (--client-key-file): ",
+	} {
+		wrong, err := start(files[0], files[1])
+		if err == nil {
+			wrong.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), said) {
+			t.Errorf("%v: %v", files, err)
+		}
+	}
+}
+
 // The keys of certificates are neither on the disk of a member, nor in a backup, nor in its log.
 func TestPrivateKeysAreKeptNowhere(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,9 @@
 //! | both of these | a share, while their RPC worker is further behind than that |
 //! | a long range | the same, for its turn to be encoded |
 //!
-//! While an RPC worker has no time to spare it refuses only as many as take a tenth of it, unless they would wait for
-//! more than two seconds.
+//! While an RPC worker has no time to spare it refuses only as many commands and reads as take a tenth of it, unless
+//! they would wait for more than two seconds. A long range takes far more time than to refuse it, so that has no such
+//! limit.
 
 use std::time::{Duration, Instant};
 
@@ -72,9 +73,13 @@ impl Node {
     /// # Errors
     /// `too many requests`, with a hint.
     pub(crate) fn admit_large_range(&self, room: &AnswerRoom) -> Result<(), Failure> {
-        self.check_wait(self.large_ranges.expected_wait(room)).inspect_err(|_| {
-            self.metrics.own.refusals.range_wait.inc();
-        })
+        let wait = self.large_ranges.expected_wait(room);
+        // However busy the worker is: a long range takes far more time than to refuse it.
+        if !self.is_too_long(wait) {
+            return Ok(());
+        }
+        self.metrics.own.refusals.range_wait.inc();
+        Err(Failure::too_many_requests(wait))
     }
 
     /// Refuses a part of the requests of an RPC worker that reads them later than `--max-request-wait`.
@@ -86,13 +91,18 @@ impl Node {
         })
     }
 
-    /// Refuses a request that would wait so long, if that is longer than `--max-request-wait`.
+    /// Refuses a request that would wait so long, if that is too long and this worker has time for refusals.
     fn check_wait(&self, wait: Duration) -> Result<(), Failure> {
-        // In this order, because a wait is zero nearly always.
-        if wait.is_zero() || self.live.max_request_wait().is_none_or(|max| wait <= max) || !may_refuse(wait) {
-            return Ok(());
+        match self.is_too_long(wait) && may_refuse(wait) {
+            true => Err(Failure::too_many_requests(wait)),
+            false => Ok(()),
         }
-        Err(Failure::too_many_requests(wait))
+    }
+
+    /// Whether a wait is longer than `--max-request-wait`.
+    fn is_too_long(&self, wait: Duration) -> bool {
+        // In this order, because a wait is zero nearly always.
+        !wait.is_zero() && self.live.max_request_wait().is_some_and(|max| wait > max)
     }
 
     /// Counts a call of a client, if there are limits for clients.
