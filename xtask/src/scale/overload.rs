@@ -7,7 +7,7 @@
 //! it was due is a figure of its own.
 //!
 //! There are two peaks. With few clients few connections are in use, which stay in the processor's caches: then a put
-//! takes less time. The loads are so many times the peak with all connections in use, and both peaks are told.
+//! takes less time. The loads are so many times the peak with all connections in use, and both peaks are reported.
 
 use std::path::Path;
 use std::time::Duration;
