@@ -18,7 +18,7 @@
 //! one request made them, so purging notes how far it got among them. The cost is one step for each change, independent
 //! of the number of keys. On its way purging adds each change to the [`CompactionHash`].
 
-use crate::index::{MAX_LIVE_AHEAD, RevisionLogEntry};
+use crate::index::RevisionLogEntry;
 #[cfg(doc)]
 use crate::state::CompactionHash;
 use crate::state::{StoreCounters, StoreShared, StoreState};
@@ -91,9 +91,6 @@ pub(crate) fn purge(
         if entry.revision.main >= target {
             return purge_target(state, target, max_steps - step, dropped);
         }
-        if step % MAX_LIVE_AHEAD == 0 {
-            touch_ahead(state, entry.revision);
-        }
         purge_change(state, &entry, target, dropped);
         state.index.log_mut().pop_front();
     }
@@ -125,10 +122,7 @@ fn purge_target(
         state.index.log().iter_at(next).take_while(at_target).take(max_steps + 1).collect();
     let goes_on = changes.len() > max_steps;
     changes.truncate(max_steps);
-    for (step, entry) in changes.iter().enumerate() {
-        if step % MAX_LIVE_AHEAD == 0 {
-            touch_ahead(state, entry.revision);
-        }
+    for entry in &changes {
         purge_change(state, entry, target, dropped);
     }
     if goes_on {
@@ -137,13 +131,6 @@ fn purge_target(
     }
     end_at(state, target);
     true
-}
-
-/// Fetches the records of the changes from `from` on: they lie wherever their keys were put first.
-fn touch_ahead(state: &StoreState, from: Revision) {
-    for entry in state.index.log().iter_at(from).take(MAX_LIVE_AHEAD) {
-        state.index.touch(entry.slot.as_slice());
-    }
 }
 
 /// Purges what one change supersedes.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::batch::{BatchApply, RevisionCursor};
 use crate::command::{DeleteReply, PutReply};
 use crate::hash::key_hash;
-use crate::index::{MAX_LIVE_AHEAD, TreePath, Version};
+use crate::index::{TreePath, Version};
 use crate::range::{bounds, kv_ref};
 use crate::state::StoreState;
 use crate::types::{Event, EventKind, KvRef, Revision};
@@ -121,10 +121,7 @@ impl BatchApply<'_> {
             work.start = Bytes::copy_from_slice(&self.state.index.key(*last));
         }
         let mut path = None;
-        for (at, slot) in slots.iter().copied().enumerate() {
-            if at % MAX_LIVE_AHEAD == 0 {
-                self.state.index.touch(&slots[at..slots.len().min(at + MAX_LIVE_AHEAD)]);
-            }
+        for slot in slots {
             let old = self.delete_slot(slot, &mut path, changes);
             if work.wants_previous && self.has_caller {
                 work.previous.push(self.kv_in(slot, &old));

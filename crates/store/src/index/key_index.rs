@@ -13,7 +13,7 @@ use crate::types::Revision;
 use crate::values::ValueRef;
 
 /// Live keys whose records are fetched together: as many reads from memory as a processor core carries out at once.
-pub(crate) const MAX_LIVE_AHEAD: usize = 8;
+const MAX_LIVE_AHEAD: usize = 8;
 
 /// The records, by slot.
 pub(crate) type RecordSlab = Slab<KeyRecord>;
@@ -110,7 +110,7 @@ impl KeyIndex {
     /// Reads a byte of each record, so that the processor fetches all of them at once. Where much is done for each
     /// record, it would otherwise fetch one after the other.
     #[inline]
-    pub(crate) fn touch(&self, slots: &[u32]) {
+    fn touch(&self, slots: &[u32]) {
         for slot in slots {
             std::hint::black_box(self.records.get(*slot).is_alone());
         }

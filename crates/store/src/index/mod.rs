@@ -61,7 +61,7 @@ pub(crate) use key::IndexKey;
 #[cfg(doc)]
 use key_index::RecordSlab;
 pub use key_index::VERSION_OVERHEAD_BYTES;
-pub(crate) use key_index::{KeyIndex, MAX_LIVE_AHEAD, walk_chunk, walk_slots};
+pub(crate) use key_index::{KeyIndex, walk_chunk, walk_slots};
 pub(crate) use record::KeyRecord;
 #[cfg(doc)]
 use revision_log::RevisionLog;

@@ -36,6 +36,12 @@ impl StoreState {
     fn check(&self) {
         assert!(NEVER_COMPACTED <= self.purged, "a purge reaches a revision");
         assert!(self.purged <= self.compacted, "purging reached {} > {}", self.purged, self.compacted);
+        let at_target =
+            self.purged_at_target.is_none_or(|last| (self.purged + 1..=self.compacted).contains(&last.main));
+        assert!(
+            at_target,
+            "purging goes on among the changes of a revision that is compacted and not purged"
+        );
         assert!(self.compacted <= self.revision, "compacted at {} > {}", self.compacted, self.revision);
         self.index.check();
         let log = self.index.log();
