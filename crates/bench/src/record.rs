@@ -103,10 +103,12 @@ impl Recorder {
 
     /// Notes the request of a ticket, which ended now.
     pub(crate) fn add_ticket<T, E: Display>(&self, ticket: &Ticket, outcome: &Result<T, E>) {
+        let now = Instant::now();
         if let (Some(taken), Ok(_)) = (ticket.taken, outcome) {
-            self.inner.borrow_mut().since_taken.saturating_record(nanoseconds(taken.elapsed()));
+            let latency = nanoseconds(now.saturating_duration_since(taken));
+            self.inner.borrow_mut().since_taken.saturating_record(latency);
         }
-        self.add(ticket.due, outcome);
+        self.add_at(now, now.saturating_duration_since(ticket.due), outcome.as_ref().err());
     }
 
     /// Notes a latency that ended now.
@@ -214,4 +216,26 @@ fn classes(all: &Histogram<u64>) -> Vec<(f64, u64)> {
         classes[class].1 += step.count_at_value();
     }
     classes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_loop_has_latencies_from_when_a_client_was_free() {
+        let recorder = Recorder::start(false);
+        let now = Instant::now();
+        let Some(due) = now.checked_sub(Duration::from_secs(100)) else { return };
+        let ticket = Ticket { number: 0, due, taken: Some(now) };
+        recorder.add_ticket(&ticket, &Ok::<_, String>(()));
+        recorder.add_ticket(&ticket, &Err::<(), _>("too many requests"));
+        let phase = recorder.finish("put");
+        assert_eq!((phase.requests, phase.failed(), phase.missed), (1, 1, 0));
+        assert!(phase.percentile(99.0) >= 100_000.0 && phase.percentile_since_taken(99.0) < 100_000.0);
+
+        let recorder = Recorder::start(false);
+        recorder.add_ticket(&Ticket { taken: None, ..ticket }, &Ok::<_, String>(()));
+        assert!(recorder.finish("put").since_taken.is_empty(), "a closed loop has no other latencies");
+    }
 }

@@ -201,6 +201,17 @@ fn values_end_where_they_end() {
     assert_eq!(found(&["", " "]), (vec![], true));
 }
 
+/// The values of a stream that arrives so many bytes at a time.
+fn cut_into_values(stream: &str, bytes: usize) -> Vec<String> {
+    let mut values = JsonValues::default();
+    let mut found = Vec::new();
+    for part in stream.as_bytes().chunks(bytes) {
+        values.push(part);
+        found.extend(std::iter::from_fn(|| values.next_value().expect("few values")));
+    }
+    found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+}
+
 proptest! {
     #[test]
     fn a_stream_is_cut_alike_however_it_arrives(
@@ -209,13 +220,17 @@ proptest! {
         cut in 1_usize..9,
     ) {
         let stream = values.join(&space);
-        let mut cutter = JsonValues::default();
-        let mut found = Vec::new();
-        for part in stream.as_bytes().chunks(cut) {
-            cutter.push(part);
-            found.extend(std::iter::from_fn(|| cutter.next_value().expect("few values")));
-        }
-        let found: Vec<_> = found.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
-        prop_assert_eq!(found, values);
+        prop_assert_eq!(cut_into_values(&stream, cut), values);
+    }
+    #[test]
+    fn long_strings_end_at_their_quote(
+        strings in prop::collection::vec("([a-z{}]{0,150}(\\\\\\\\|\\\\\"|))+", 1..4),
+        before in 0_usize..70,
+        cut in 1_usize..400,
+    ) {
+        let mut stream = " ".repeat(before);
+        strings.iter().for_each(|string| stream += &format!("[\"{string}\"]"));
+        let whole: Vec<_> = strings.iter().map(|string| format!("[\"{string}\"]")).collect();
+        prop_assert_eq!(cut_into_values(&stream, cut), whole);
     }
 }

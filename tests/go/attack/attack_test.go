@@ -204,7 +204,7 @@ type neighbour struct {
 }
 
 func newNeighbour(t *testing.T, endpoints []string) *neighbour {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
+	client, err := behavingClient(endpoints)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,16 +214,30 @@ func newNeighbour(t *testing.T, endpoints []string) *neighbour {
 
 func (n *neighbour) get() {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if _, err := n.client.Get(ctx, "key"); err != nil {
-		n.t.Fatalf("another client's get: %v", err)
+	if err := getOf(n.client); err != nil {
+		n.t.Fatal(err)
 	}
 }
 
+func behavingClient(endpoints []string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
+}
+
+func getOf(client *clientv3.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := client.Get(ctx, "key"); err != nil {
+		return fmt.Errorf("another client's get: %w", err)
+	}
+	return nil
+}
+
+// warmUpCalls are those after which a server has made the allocations of its first calls.
+const warmUpCalls = 200
+
 // warmUp makes the server's allocations of its first calls.
 func (n *neighbour) warmUp() {
-	for range 200 {
+	for range warmUpCalls {
 		n.get()
 	}
 }

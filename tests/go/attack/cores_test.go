@@ -25,8 +25,8 @@ const (
 	whenIdle = unix.SCHED_IDLE
 )
 
-// run moves all threads of a process to a core; those that they start follow.
-func run(t *testing.T, process int, policy uint32, core int) {
+// schedule moves all threads of a process to a core, with a policy; those that they start follow.
+func schedule(t *testing.T, process int, policy uint32, core int) {
 	t.Helper()
 	var cores unix.CPUSet
 	if core == anyCore {

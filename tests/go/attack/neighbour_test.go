@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,9 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 )
 
 const (
@@ -46,21 +42,13 @@ func TestMain(m *testing.M) {
 // behave says that it is ready, makes 200 calls a second until the input ends, and prints how long each took since it
 // was due, as JSON.
 func behave(endpoints []string) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, DialTimeout: patience, Logger: zap.NewNop()})
+	client, err := behavingClient(endpoints)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	get := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if _, err := client.Get(ctx, "key"); err != nil {
-			return fmt.Errorf("another client's get: %w", err)
-		}
-		return nil
-	}
-	for range 200 {
-		if err := get(); err != nil {
+	for range warmUpCalls {
+		if err := getOf(client); err != nil {
 			return err
 		}
 	}
@@ -77,7 +65,7 @@ func behave(endpoints []string) error {
 			return json.NewEncoder(os.Stdout).Encode(took)
 		case <-time.After(time.Until(due)):
 		}
-		if err := get(); err != nil {
+		if err := getOf(client); err != nil {
 			return err
 		}
 		took = append(took, time.Since(due))
@@ -95,9 +83,9 @@ func (n *neighbour) during(member int, attack func()) {
 	if runtime.NumCPU() < 2 {
 		n.t.Fatal("latencies beside an attack need two cores: -latency=false leaves them out")
 	}
-	run(n.t, member, normally, memberCore)
-	run(n.t, os.Getpid(), whenIdle, clientCore)
-	defer run(n.t, os.Getpid(), normally, anyCore)
+	schedule(n.t, member, normally, memberCore)
+	schedule(n.t, os.Getpid(), whenIdle, clientCore)
+	defer schedule(n.t, os.Getpid(), normally, anyCore)
 	before := n.measure(func() { time.Sleep(quiet) })
 	meanwhile := n.measure(func() {
 		for began := time.Now(); time.Since(began) < atLeast; {
@@ -138,7 +126,7 @@ func (n *neighbour) measure(while func()) []time.Duration {
 		input.Close()
 		_ = child.Wait()
 	}()
-	run(n.t, child.Process.Pid, normally, clientCore)
+	schedule(n.t, child.Process.Pid, normally, clientCore)
 	var ready string
 	if _, err := fmt.Fscanln(output, &ready); err != nil {
 		n.t.Fatalf("another client has not begun: %v", err)

@@ -294,6 +294,10 @@ Error distribution:
         let figures = read_stele(&format!("{{\"format\":1,\"phases\":[{phase}]}}")).unwrap();
         assert_eq!((figures.requests, figures.errors, figures.per_second), (4, 2, Some(8.0)));
         assert_eq!((figures.p50_ms, figures.p999_ms, figures.percentiles.len()), (Some(1.0), Some(3.0), 3));
+        assert_eq!((figures.free_p99_ms, figures.missed), (None, None), "not of an open loop");
+        let open = phase.replace("\"more\":1", "\"since_taken\":[[99.0,1.5]],\"missed\":7");
+        let figures = read_stele(&format!("{{\"format\":1,\"phases\":[{open}]}}")).unwrap();
+        assert_eq!((figures.p99_ms, figures.free_p99_ms, figures.missed), (Some(2.0), Some(1.5), Some(7)));
         assert!(read_stele("{}").is_err());
     }
 

@@ -207,8 +207,8 @@ impl<S: GrpcService> GrpcConnection<S> {
                 break;
             }
         }
-        // Other connections of this worker run, also those whose clients have just said something: a task
-        // that is woken at once runs dozens of times before the worker looks at its sockets again.
+        // Other connections of this worker run, also those whose clients have just said something: a task that is woken
+        // at once runs dozens of times before the worker looks at its sockets again.
         pin!(tokio::task::yield_now()).poll(context).map(|()| unreachable!("it is never ready at first"))
     }
 
