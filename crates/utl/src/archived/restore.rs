@@ -17,7 +17,6 @@ use api::stelepb::{BackupEntry, BackupPoint};
 use archive::{ArchiveError, ArchiveReader, BaseName, BaseReader, LogObject};
 use dbfile::records::SmallRecords;
 use dbfile::{DbFile, ReadAt};
-use log::RealDisk;
 use member::OpenMemberError;
 use member::restore::{StateReplay, StateRestore, entry_clock_ms};
 use sha2::{Digest, Sha256};
@@ -153,9 +152,13 @@ fn import(
     let database = DbFile::open(BaseSource(base)).map_err(|error| named(&error))?;
     let small = SmallRecords::read(&database).map_err(|error| named(&error))?;
     let compacted = state::compact_revision(&small);
-    let disk: Arc<dyn log::Disk> = Arc::new(RealDisk);
-    let begun =
-        StateRestore::begin(&disk, &directory.options(), cluster.identity, &cluster.members, compacted);
+    let begun = StateRestore::begin(
+        &directory.disk(),
+        &directory.options(),
+        cluster.identity,
+        &cluster.members,
+        compacted,
+    );
     let bar = line.bytes_bar("restoring", database.bytes());
     let filled = begun
         .map_err(StateFailure::from)

@@ -5,6 +5,7 @@
 //! | `cluster` | the flags that say which cluster a new directory belongs to |
 //! | `staging` | a directory that gets its name when it is whole |
 //! | `restore` | `snapshot restore` |
+//! | `write_behind` | a disk that changes files in a thread of its own |
 //! | `read_only` | a disk on which nothing changes |
 //! | `offline` | the state of a member that does not run |
 //! | `database_file` | that state as etcd's database file |
@@ -20,3 +21,4 @@ pub(crate) mod repair;
 pub(crate) mod restore;
 pub(crate) mod staging;
 pub(crate) mod verify;
+mod write_behind;

@@ -1,10 +1,8 @@
 //! `snapshot restore`: a data directory of Stele from a snapshot of etcd or Stele.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use dbfile::records::SmallRecords;
-use log::RealDisk;
 use member::OpenMemberError;
 use member::restore::{StateReplay, StateRestore};
 use store::ImportTotals;
@@ -81,9 +79,8 @@ pub(crate) fn make(
     let unmade = |error: OpenMemberError| failed(error.into());
     let small = SmallRecords::read(&database).map_err(|error| named(&error))?;
     let compacted = state::compact_revision(&small);
-    let disk: Arc<dyn log::Disk> = Arc::new(RealDisk);
     let mut restore =
-        StateRestore::begin(&disk, &target.options(), cluster.identity, &cluster.members, compacted)
+        StateRestore::begin(&target.disk(), &target.options(), cluster.identity, &cluster.members, compacted)
             .map_err(unmade)?;
     let bar = line.bytes_bar("restoring", database.bytes());
     let filled = state::fill(&database, &small, &mut restore, &bar);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! begin     D/unfinished-restore/member/…      a start with D finds no member; unfinished-export for etcd's
-//! commit    rename to D/member                 the commit point
+//! commit    all changes behind the caller; rename to D/member: the commit point
 //! failure   what was made is removed; after a crash, D is not empty: the next attempt refuses it and says so
 //! ```
 //!
@@ -11,9 +11,11 @@
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use log::Options;
+use log::{Disk, Options, RealDisk};
 
+use super::write_behind::WriteBehindDisk;
 use crate::line::{CommandEnd, Refusal, system_error};
 
 /// Below the data directory, as long as it is not whole.
@@ -42,6 +44,8 @@ pub(crate) struct StagedDirectory {
     is_new: bool,
     /// Where directories that did not exist get their names.
     named_in: Vec<PathBuf>,
+    /// Writes the log's files. etcd's are written by others.
+    disk: Option<Arc<WriteBehindDisk>>,
     is_committed: bool,
 }
 
@@ -49,7 +53,8 @@ impl StagedDirectory {
     /// Begins to make a data directory.
     ///
     /// # Errors
-    /// There is something in it; the WAL directory exists, cannot be created or would be renamed with the rest.
+    /// There is something in it; the WAL directory exists, cannot be created or would be renamed with the rest; the
+    /// system has no thread for the disk.
     pub(crate) fn begin(data_dir: &Path, wal_dir: Option<&Path>) -> Result<StagedDirectory, Refusal> {
         let is_new = check_empty(data_dir)?;
         let mut named_in = parents_of_new(data_dir)?;
@@ -57,6 +62,8 @@ impl StagedDirectory {
         if let Some(wal_dir) = wal_dir {
             named_in.extend(parents_of_new(wal_dir)?);
         }
+        let disk = WriteBehindDisk::new(Arc::new(RealDisk))
+            .map_err(|error| system_error("begin to write to", data_dir, &error))?;
         if let Some(wal_dir) = wal_dir {
             create_wal_dir(wal_dir)?;
         }
@@ -66,6 +73,7 @@ impl StagedDirectory {
             wal_dir: wal_dir.map(Path::to_owned),
             is_new,
             named_in,
+            disk: Some(Arc::new(disk)),
             is_committed: false,
         })
     }
@@ -82,6 +90,7 @@ impl StagedDirectory {
             wal_dir: None,
             is_new,
             named_in: parents_of_new(data_dir)?,
+            disk: None,
             is_committed: false,
         })
     }
@@ -89,6 +98,14 @@ impl StagedDirectory {
     /// Where the log is made.
     pub(crate) fn options(&self) -> Options {
         Options { wal_dir: self.wal_dir.clone(), ..Options::new(self.unfinished()) }
+    }
+
+    /// What writes the log: behind the caller, until the directory is committed.
+    pub(crate) fn disk(&self) -> Arc<dyn Disk> {
+        match &self.disk {
+            Some(disk) => disk.clone(),
+            None => Arc::new(RealDisk),
+        }
     }
 
     fn unfinished(&self) -> PathBuf {
@@ -103,8 +120,11 @@ impl StagedDirectory {
     /// Gives the directory, which is whole and closed, its name. No crash takes it away after that.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The system refuses, now or what was still to be written.
     pub(crate) fn commit(mut self) -> CommandEnd {
+        if let Some(disk) = &self.disk {
+            disk.finish().map_err(|error| system_error("finish", &self.data_dir, &error))?;
+        }
         let (from, to) = (self.unfinished_member(), self.data_dir.join(MEMBER));
         fs::rename(&from, &to).map_err(|error| system_error("rename", &from, &error))?;
         // It has its name: whatever fails now, no part of it may be removed.
@@ -178,6 +198,9 @@ impl Drop for StagedDirectory {
     fn drop(&mut self) {
         if self.is_committed {
             return;
+        }
+        if let Some(disk) = &self.disk {
+            disk.give_up();
         }
         let _ = fs::remove_dir_all(self.unfinished());
         if let Some(wal_dir) = &self.wal_dir {
