@@ -11,7 +11,6 @@
 //! Until all of it is right, the directory has no member in it.
 
 use std::io;
-use std::sync::Arc;
 
 use api::stelepb::{BackupEntry, BackupPoint};
 use archive::{ArchiveError, ArchiveReader, BaseName, BaseReader, LogObject};
