@@ -48,4 +48,4 @@ pub use follow::{
 pub use key::SecretKey;
 pub use names::BaseName;
 pub use objects::{Archive, LogObject};
-pub use reading::{ArchiveReader, BaseReader, CheckedSpan};
+pub use reading::{ArchiveReader, BaseReader, CheckedSpan, LogReader};

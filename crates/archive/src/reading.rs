@@ -1,9 +1,10 @@
-//! Reads an archive, for a restore. Everything blocks. While the caller works on one part of a base, the next one is
-//! read: a store far away takes as long for an answer as for its bytes.
+//! Reads an archive, for a restore. Everything blocks. While the caller works on one part of a base, or on one log
+//! object, the next one is read, checked and decrypted: a store far away takes as long for an answer as for its bytes.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use api::stelepb::BackupPoint;
 use bytes::Bytes;
@@ -93,12 +94,9 @@ impl ArchiveReader {
         self.runtime.block_on(self.archive.stored_bytes())
     }
 
-    /// Reads a log object.
-    ///
-    /// # Errors
-    /// It is missing, damaged or foreign; the store failed.
-    pub fn log(&self, first: u64) -> Result<LogObject, ArchiveError> {
-        self.runtime.block_on(self.archive.log(first, &self.owner))
+    /// Reads the log objects that begin with these entries, in order.
+    pub fn logs(&self, firsts: Vec<u64>) -> LogReader<'_> {
+        LogReader { reader: self, firsts: firsts.into_iter(), ahead: None }
     }
 
     /// The last state that was noted as the newest one.
@@ -136,7 +134,7 @@ impl ArchiveReader {
             reader: self,
             path,
             point,
-            opener,
+            opener: Arc::new(opener),
             frames_at: frames_at as u64,
             bytes,
             length,
@@ -175,8 +173,8 @@ impl ArchiveReader {
             revision: base.revision,
             time_ms: base.time_ms,
         };
-        for first in self.logs_from(0)? {
-            let log = match self.log(first) {
+        for (first, log) in self.logs(self.logs_from(0)?) {
+            let log = match log {
                 Ok(log) => log,
                 Err(error) if error.is_passing() => return Err(error),
                 Err(error) => {
@@ -216,12 +214,58 @@ impl ArchiveReader {
     }
 }
 
+/// Reads log objects, each while the caller works on the one before it.
+pub struct LogReader<'a> {
+    reader: &'a ArchiveReader,
+    firsts: std::vec::IntoIter<u64>,
+    /// The next one.
+    ahead: Option<LogAhead>,
+}
+
+/// A log object on its way.
+struct LogAhead {
+    first: u64,
+    log: JoinHandle<Result<LogObject, ArchiveError>>,
+}
+
+impl LogReader<'_> {
+    /// Begins to read the next one.
+    fn begin(&mut self) -> Option<LogAhead> {
+        let first = self.firsts.next()?;
+        let (archive, owner) = (self.reader.archive.clone(), self.reader.owner);
+        let log = self.reader.runtime.spawn(async move { archive.log(first, &owner).await });
+        Some(LogAhead { first, log })
+    }
+}
+
+impl Iterator for LogReader<'_> {
+    /// The first entry of an object, and the object, unless it is missing, damaged or foreign, or the store failed.
+    type Item = (u64, Result<LogObject, ArchiveError>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let LogAhead { first, log } = self.ahead.take().or_else(|| self.begin())?;
+        let read = self.reader.runtime.block_on(log);
+        let read = read.unwrap_or_else(|why| Err(ArchiveError::Wrong(format!("cannot read the log: {why}"))));
+        self.ahead = self.begin();
+        Some((first, read))
+    }
+}
+
+impl Drop for LogReader<'_> {
+    /// What nobody waits for any more is not read.
+    fn drop(&mut self) {
+        if let Some(ahead) = &self.ahead {
+            ahead.log.abort();
+        }
+    }
+}
+
 /// A base, whose content can be read at any place.
 pub struct BaseReader<'a> {
     reader: &'a ArchiveReader,
     path: String,
     point: BackupPoint,
-    opener: Opener,
+    opener: Arc<Opener>,
     /// Where frame 1 begins.
     frames_at: u64,
     /// Bytes of the content.
@@ -241,7 +285,18 @@ pub struct BaseReader<'a> {
 /// A group of frames on its way.
 struct GroupAhead {
     number: u64,
-    bytes: JoinHandle<Result<Bytes, ArchiveError>>,
+    content: JoinHandle<Result<Bytes, ArchiveError>>,
+}
+
+/// Where the frames of a group are, and what opens them.
+struct GroupFrames {
+    opener: Arc<Opener>,
+    /// The number of the first.
+    first: u64,
+    /// Their bytes in the object.
+    range: Range<u64>,
+    /// Bytes of the object.
+    length: u64,
 }
 
 impl BaseReader<'_> {
@@ -309,26 +364,19 @@ impl BaseReader<'_> {
     }
 
     fn read_group(&self, number: u64) -> Result<Bytes, ArchiveError> {
-        let damaged = |why: String| {
-            self.is_damaged.set(true);
-            ArchiveError::damaged(&self.path, why)
-        };
-        let range = self.group_range(number);
-        if range.is_empty() {
+        let group = self.frames(number);
+        if group.range.is_empty() {
             return Ok(Bytes::new());
         }
-        let begin = range.start;
-        let bytes = self.fetch(number, range)?;
-        let (mut content, mut at, mut frame) = (Vec::new(), 0, number * READ_FRAMES + 1);
-        while at < bytes.len() {
-            let (body, is_last) = self.opener.next(frame, &bytes, &mut at).map_err(damaged)?;
-            content.extend(body);
-            frame += 1;
-            if is_last != (begin + at as u64 == self.length) {
-                return Err(damaged("its end is not where it should be".to_owned()));
-            }
-        }
-        Ok(content.into())
+        let content = self.fetch(number, group);
+        self.is_damaged.set(self.is_damaged.get() || matches!(content, Err(ArchiveError::Damaged { .. })));
+        content
+    }
+
+    /// A group; its range is empty behind the last.
+    fn frames(&self, number: u64) -> GroupFrames {
+        let (opener, range) = (self.opener.clone(), self.group_range(number));
+        GroupFrames { opener, first: number * READ_FRAMES + 1, range, length: self.length }
     }
 
     /// Where a group is in the object; empty behind the last.
@@ -339,34 +387,55 @@ impl BaseReader<'_> {
     }
 
     /// Reads a group, and begins to read the next one if this one followed the one before.
-    fn fetch(&self, number: u64, range: Range<u64>) -> Result<Bytes, ArchiveError> {
+    fn fetch(&self, number: u64, group: GroupFrames) -> Result<Bytes, ArchiveError> {
         let ArchiveReader { runtime, archive, .. } = self.reader;
         let before = self.last_read.replace(Some(number));
         let follows = before.is_some_and(|before| before + 1 == number);
-        let bytes = match self.ahead.take() {
+        let content = match self.ahead.take() {
             Some(ahead) if ahead.number == number => {
-                let read = runtime.block_on(ahead.bytes);
+                let read = runtime.block_on(ahead.content);
                 read.map_err(|error| ArchiveError::Wrong(format!("cannot read {}: {error}", self.path)))??
             }
             other => {
                 if let Some(other) = other {
-                    other.bytes.abort();
+                    other.content.abort();
                 }
-                runtime.block_on(archive.part(&self.path, range))?
+                runtime.block_on(group.read(archive, &self.path))?
             }
         };
-        let next = self.group_range(number + 1);
-        if follows && !next.is_empty() {
+        let next = self.frames(number + 1);
+        if follows && !next.range.is_empty() {
             let (archive, path) = (archive.clone(), self.path.clone());
-            let bytes = runtime.spawn(async move { archive.part(&path, next).await });
-            self.ahead.replace(Some(GroupAhead { number: number + 1, bytes }));
+            let content = runtime.spawn(async move { next.read(&archive, &path).await });
+            self.ahead.replace(Some(GroupAhead { number: number + 1, content }));
         }
-        Ok(bytes)
+        Ok(content)
+    }
+}
+
+impl GroupFrames {
+    /// Reads the group, and returns its content.
+    async fn read(self, archive: &Archive, path: &str) -> Result<Bytes, ArchiveError> {
+        let damaged = |why: String| ArchiveError::damaged(path, why);
+        let begin = self.range.start;
+        let bytes = archive.part(path, self.range).await?;
+        let (mut content, mut at, mut frame) = (Vec::with_capacity(bytes.len()), 0, self.first);
+        while at < bytes.len() {
+            let (body, is_last) = self.opener.next(frame, &bytes, &mut at).map_err(damaged)?;
+            content.extend_from_slice(&body);
+            frame += 1;
+            if is_last != (begin + at as u64 == self.length) {
+                return Err(damaged("its end is not where it should be".to_owned()));
+            }
+        }
+        Ok(content.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use api::stelepb::{BackupEntriesResponse, BackupEntry};
+
     use super::*;
 
     #[test]
@@ -402,5 +471,33 @@ mod tests {
         // The end was read first of all, and is kept no longer.
         assert_eq!(first(4), b'e');
         assert_eq!(ahead(), None);
+    }
+
+    #[test]
+    fn the_next_log_object_is_read_while_one_is_used() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let url = dir.path().display().to_string();
+        let archive = Archive::open(&url, None, true).expect("it is made");
+        let owner = BackupPoint { cluster_id: 7, index: 1, ..Default::default() };
+        let object = |index| {
+            let entries = vec![BackupEntry { index, term: 1, ..Default::default() }];
+            LogObject { answers: vec![BackupEntriesResponse { entries, ..Default::default() }] }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            archive.claim(&owner).await.expect("it is ours");
+            for first in 1..=3 {
+                archive.put_log(first, &owner, &object(first)).await.expect("it is written");
+            }
+        });
+        let reader = ArchiveReader::open(&url, None).expect("there is one");
+        let mut logs = reader.logs(vec![1, 2, 9, 3]);
+        let ahead = |logs: &LogReader<'_>| logs.ahead.as_ref().map(|ahead| ahead.first);
+        let mut next = || (logs.next().map(|(first, log)| (first, log.ok())), ahead(&logs));
+        assert_eq!(next(), (Some((1, Some(object(1)))), Some(2)));
+        assert_eq!(next(), (Some((2, Some(object(2)))), Some(9)));
+        assert_eq!(next(), (Some((9, None)), Some(3)), "there is no such object");
+        assert_eq!(next(), (Some((3, Some(object(3)))), None));
+        assert_eq!(next(), (None, None));
     }
 }

@@ -13,6 +13,8 @@
 //! additional data is `header | length`, and the key is derived from the secret key and the salt, so it is that of one
 //! object. All frames but the first and the last have the same length, so any part of the content is found at once.
 
+use std::borrow::Cow;
+
 use api::stelepb::BackupPoint;
 use prost::Message;
 use ring::aead::{Aad, LessSafeKey, Nonce};
@@ -187,7 +189,12 @@ impl Opener {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn next(&self, number: u64, bytes: &[u8], at: &mut usize) -> Result<(Vec<u8>, bool), String> {
+    pub(crate) fn next<'a>(
+        &self,
+        number: u64,
+        bytes: &'a [u8],
+        at: &mut usize,
+    ) -> Result<(Cow<'a, [u8]>, bool), String> {
         let cut_off = || format!("it is cut off in frame {number}");
         let rest = bytes.get(*at..).ok_or_else(cut_off)?;
         let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(cut_off)?;
@@ -198,10 +205,11 @@ impl Opener {
             return Err(format!("the checksum of frame {number} is that of other bytes"));
         }
         *at += PREFIX_BYTES + sealed.len();
-        let mut body = sealed.to_vec();
+        let mut body = Cow::Borrowed(sealed);
         if let Some(key) = &self.cipher.key {
             let (nonce, aad) = self.cipher.context(number, length);
-            let opened = key.open_in_place(nonce, aad, &mut body);
+            let body = body.to_mut();
+            let opened = key.open_in_place(nonce, aad, body);
             let opened = opened.map_err(|_| "it was encrypted with another key".to_owned())?.len();
             body.truncate(opened);
         }
@@ -218,7 +226,7 @@ impl Opener {
         let mut content = Vec::with_capacity(bytes.len());
         for number in 1.. {
             let (body, is_last) = self.next(number, bytes, &mut at)?;
-            content.extend(body);
+            content.extend_from_slice(&body);
             if is_last {
                 break;
             }

@@ -123,7 +123,7 @@ impl TestArchive {
     fn entries_from(&self, next: u64) -> Vec<u64> {
         let reader = self.reader();
         let logs = reader.logs_from(next).expect("they are listed");
-        let objects = logs.into_iter().map(|first| reader.log(first).expect("it is whole"));
+        let objects = reader.logs(logs).map(|(_, log)| log.expect("it is whole"));
         let entries = objects.flat_map(|log| log.answers).flat_map(|answer| answer.entries);
         entries.map(|entry| entry.index).filter(|index| *index >= next).collect()
     }

@@ -192,11 +192,8 @@ impl ArchiveRestore {
         }
         let logs = reader.logs_from(self.next)?;
         let bar = line.count_bar("applying", "objects", logs.len() as u64);
-        for first in logs {
-            if first > self.next {
-                break;
-            }
-            if self.apply_log(&reader.log(first)?)? {
+        for (first, log) in reader.logs(logs) {
+            if first > self.next || self.apply_log(&log?)? {
                 break;
             }
             bar.inc(1);
