@@ -27,3 +27,17 @@ fn an_opening_reads_little_of_segments_that_are_not_replayed() {
     let most = 2 * SEGMENT_BYTES + (SEGMENTS + 4) * 2 * 4096;
     assert!(disk.bytes_read() < most, "{} bytes were read, of {most} at most", disk.bytes_read());
 }
+
+#[test]
+fn an_opening_does_not_read_what_was_never_written() {
+    let options = Options { segment_bytes: 1 << 30, ..options() };
+    let mut rig = Rig::with(&options);
+    let entry = rig.entry(1, 1, 4_000);
+    rig.append(None, vec![entry]);
+    assert!(rig.sync());
+    let disk = rig.disk.fork();
+    open(&disk, &options).expect("an intact log");
+    // Records are read a mebibyte at a time.
+    let most = 8 << 20;
+    assert!(disk.bytes_read() < most, "{} bytes were read, of {most} at most", disk.bytes_read());
+}

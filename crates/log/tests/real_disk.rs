@@ -101,3 +101,18 @@ fn data_are_for_the_user_that_runs_the_server_only() {
     }
     assert!(files >= 3, "a lock, a segment and a checkpoint, not {files}");
 }
+
+#[test]
+fn what_was_written_is_found_behind_what_was_not() {
+    use std::io::IoSlice;
+    let dir = tempfile::tempdir().expect("a directory for tests");
+    let file = RealDisk.create_new(&dir.path().join("sparse")).expect("a new file");
+    file.allocate(8 << 20).expect("the disk has room");
+    let at = 4 << 20;
+    file.write_at(&[IoSlice::new(b"not synced")], at).expect("the disk is well");
+    let next = |offset| file.next_written(offset).expect("the disk is well");
+    // Where a file system cannot tell, everything counts as written.
+    assert!(next(0).is_some_and(|written| written <= at), "{:?}", next(0));
+    assert_eq!(next(at + 3), Some(at + 3));
+    assert!(next(8 << 20).is_none_or(|written| written == 8 << 20));
+}

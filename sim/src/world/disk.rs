@@ -143,6 +143,10 @@ impl File for SimFile {
         self.inner.read_at(buffer, offset)
     }
 
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.inner.next_written(offset)
+    }
+
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         let (defect, salt, relocating, unsynced) = {
             let mut tampering = locked(&self.tampering);

@@ -186,6 +186,10 @@ impl File for RecordedFile {
         self.inner.read_at(buffer, offset)
     }
 
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        self.inner.next_written(offset)
+    }
+
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         let bytes = || {
             let all: Vec<&[u8]> = buffers.iter().map(|buffer| &**buffer).collect();

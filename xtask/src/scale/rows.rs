@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, RowFigures};
 use super::beside::{Beside, Request};
-use super::keys::{Keys, Names, Restart};
+use super::keys::{Keys, Names, Restart, restart};
 use super::overwrites::Overwrites;
 use super::streams::{self, Leases};
 use super::{backup, full_disk, large, overload};
@@ -31,6 +31,7 @@ enum Workload {
     Restored,
     ArchiveRestored,
     Overload,
+    RestartCluster,
 }
 
 impl ScaleRow {
@@ -50,6 +51,7 @@ impl ScaleRow {
             Workload::Restored => backup::restored(bench),
             Workload::ArchiveRestored => backup::restored_archive(bench),
             Workload::Overload => overload::run(bench),
+            Workload::RestartCluster => restart::run(bench),
         }
     }
 }
@@ -146,6 +148,7 @@ pub(super) const ROWS: &[ScaleRow] = &[
             restart: None,
         }),
     ),
+    row("restart-1m", "restarts of three members with 1 M keys x 256 B", Workload::RestartCluster),
     row("full-disk", "a lone member on a full file system of 700 MB", Workload::FullDisk),
     row(
         "watch-second",

@@ -42,6 +42,12 @@ pub trait File: Send + Sync {
     /// Reads at an offset until the buffer is full or the file ends; returns the bytes read.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// The first offset from `offset` on where something may have been written; what lies before it reads as zeros.
+    /// `None` if that is so up to the end of the file.
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(Some(offset))
+    }
+
     /// Writes all buffers, one after the other, starting at an offset.
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
 

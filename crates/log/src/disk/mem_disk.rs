@@ -270,6 +270,10 @@ impl File for MemFile {
         Ok(count)
     }
 
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        Ok(self.state.lock().inode(self.inode).next_written(offset))
+    }
+
     fn write_at(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
         let bytes = buffers.iter().map(|buffer| &**buffer).collect::<Vec<&[u8]>>().concat();
         let mut state = self.state.lock();

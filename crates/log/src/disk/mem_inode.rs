@@ -51,6 +51,12 @@ impl Inode {
         end.saturating_sub(offset) as usize
     }
 
+    /// The first offset from `offset` on that lies in a page that was written.
+    pub(super) fn next_written(&self, offset: u64) -> Option<u64> {
+        let (page, _) = self.pages.range(offset / PAGE_BYTES..).next()?;
+        Some(offset.max(page * PAGE_BYTES)).filter(|written| *written < self.length)
+    }
+
     /// Writes without remembering.
     pub(super) fn put(&mut self, offset: u64, bytes: &[u8]) {
         let mut done = 0;

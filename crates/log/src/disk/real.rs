@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{FallocateFlags, FlockOperation, OFlags, SeekFrom};
+use rustix::io::Errno;
 
 use super::interface::{Disk, File, LockError, LockGuard};
 
@@ -180,6 +181,17 @@ impl File for RealFile {
             }
         }
         Ok(done)
+    }
+
+    fn next_written(&self, offset: u64) -> io::Result<Option<u64>> {
+        // The position of the file moves, which nothing here reads. What is only in the page cache counts as written.
+        match rustix::fs::seek(&self.0, SeekFrom::Data(offset)) {
+            Ok(written) => Ok(Some(written)),
+            Err(Errno::NXIO) => Ok(None),
+            // Such a file system does not tell.
+            Err(Errno::INVAL | Errno::NOTSUP) => Ok(Some(offset)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn write_at(&self, buffers: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {

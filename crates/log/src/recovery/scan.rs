@@ -90,7 +90,12 @@ impl<'a> SegmentScan<'a> {
     /// Whether any record of this segment after `offset` says that `position` was durable.
     pub(super) fn proves_durable(&mut self, offset: u64, position: u64) -> Result<bool, OpenError> {
         let mut at = offset.next_multiple_of(ALIGNMENT).max(HEADER_BYTES);
-        while at + HEAD_BYTES <= self.limit {
+        while let Some(written) = self.next_written(at)? {
+            // A head may begin in zeros, if not a whole one.
+            at = at.max(written.saturating_sub(HEAD_BYTES).next_multiple_of(ALIGNMENT));
+            if at + HEAD_BYTES > self.limit {
+                break;
+            }
             let length = (self.limit - at).min(WINDOW_BYTES);
             let window = self.bytes(at, length)?;
             let mut within = 0;
@@ -104,6 +109,11 @@ impl<'a> SegmentScan<'a> {
             at += within as u64;
         }
         Ok(false)
+    }
+
+    /// Most of a segment may never have been written: blocks of which the file system knows that are not read.
+    fn next_written(&self, offset: u64) -> Result<Option<u64>, OpenError> {
+        self.file.next_written(offset).map_err(OpenError::io("look for data in", self.path))
     }
 
     fn bytes(&mut self, offset: u64, length: u64) -> Result<Bytes, OpenError> {

@@ -1,7 +1,7 @@
 //! Builds an index from keys in ascending order, as the merge of a chain of checkpoints hands them over.
 //!
-//! Nothing is looked up: records get ascending slots, and their keys go to the end of the tree, one leaf after the
-//! other. What needs all records is made at the end:
+//! Nothing is looked up: records get ascending slots, and their keys go to the end of the tree, a leaf at a
+//! time. What needs all records is made at the end:
 //!
 //! ```text
 //! key a @5 @9 | key b @6 | key d @8      slots 0 1 2; leaves a b d
@@ -15,7 +15,7 @@ use std::ops::Range;
 use super::key_index::{KeyIndex, RecordSlab, footprint};
 use super::record::KeyRecord;
 use super::revision_log::RevisionLog;
-use super::tree::{KeyTree, TreePath};
+use super::tree::{GatheredKeys, KeyTree};
 use super::version::Version;
 use crate::parallel::{Parallel, Task};
 use crate::types::Revision;
@@ -37,12 +37,12 @@ pub(crate) struct IndexBuilder {
     records: RecordSlab,
     /// Slots below are taken, in key order.
     slots: u32,
-    /// All keys. Until the end it takes them for live.
+    /// All keys but those of the next leaf. Until the end it takes them for live.
     tree: KeyTree,
-    /// The end of the tree, unless a leaf was split since it was looked up.
-    end: Option<TreePath>,
-    /// The last key.
-    last: Vec<u8>,
+    /// The keys of the next leaf: the last ones.
+    next_leaf: GatheredKeys,
+    /// The slot of the first of them.
+    next_leaf_slot: u32,
     /// The number of versions, tombstones included.
     changes: u64,
     /// Retained versions that are not tombstones.
@@ -55,12 +55,10 @@ impl IndexBuilder {
     /// Adds a key with its versions, oldest first, at least one. Returns its slot; `None` if keys or versions do not
     /// ascend.
     pub(crate) fn key(&mut self, key: &[u8], versions: &[Version]) -> Option<u32> {
-        let ascends = self.slots == 0 || self.last.as_slice() < key;
+        let ascends = self.next_leaf.last().is_none_or(|last| last < key);
         if !ascends || !versions.is_sorted_by(|one, next| one.revision < next.revision) {
             return None;
         }
-        self.last.clear();
-        self.last.extend_from_slice(key);
         let mut record = KeyRecord::new(versions[0]);
         versions[1..].iter().for_each(|version| record.push(*version));
         for version in versions {
@@ -72,21 +70,29 @@ impl IndexBuilder {
         let slot = self.records.insert(record);
         assert!(slot == self.slots, "a slab without free numbers gives ascending ones");
         self.slots += 1;
-        let path = self.end.take().unwrap_or_else(|| self.tree.seek(key));
-        let is_split = self.tree.insert(&path, key, slot);
-        self.end = (!is_split).then(|| path.after());
+        if self.next_leaf.is_full() {
+            self.append_leaf(slot);
+        }
+        self.next_leaf.push(key);
         Some(slot)
+    }
+
+    /// Gives the gathered keys to the tree. `slot` is that of the key after them.
+    fn append_leaf(&mut self, slot: u32) {
+        self.tree.append(&mut self.next_leaf, self.next_leaf_slot);
+        self.next_leaf_slot = slot;
     }
 
     /// The index, with its revision log from `floor` to `revision`; `None` if the versions do not form one. Meanwhile
     /// gives all records to `visit`, in the order of their keys.
     pub(crate) fn finish(
-        self,
+        mut self,
         floor: i64,
         revision: i64,
         parallel: &dyn Parallel,
         visit: impl FnOnce(BuiltRecords<'_>) + Send,
     ) -> Option<KeyIndex> {
+        self.append_leaf(self.slots);
         let IndexBuilder { records, mut tree, slots, changes, .. } = self;
         let counts = (self.versions, self.referenced_bytes, self.record_heap_bytes);
         let mut log = None;

@@ -5,11 +5,11 @@ use super::node::{FANOUT, InnerNode, shortest_between};
 use crate::index::key::IndexKey;
 
 /// The right half of a node that was split, to be linked beside the left half.
-struct SplitNode {
-    separator: IndexKey,
-    node: u32,
-    left_live: u64,
-    right_live: u64,
+pub(super) struct SplitNode {
+    pub(super) separator: IndexKey,
+    pub(super) node: u32,
+    pub(super) left_live: u64,
+    pub(super) right_live: u64,
 }
 
 impl KeyTree {
@@ -27,15 +27,20 @@ impl KeyTree {
             self.note_leaf(slot, path.leaf);
             return false;
         }
-        let mut split = self.split_leaf(path, key, slot);
+        let split = self.split_leaf(path, key, slot);
+        self.link_up(path, split);
+        true
+    }
+
+    /// Links the right half of the leaf of `path`, and of each node above that it splits.
+    pub(super) fn link_up(&mut self, path: &TreePath, mut split: SplitNode) {
         for step in path.steps[..self.height].iter().rev() {
             match self.link(step.inner, step.child, split) {
                 Some(next) => split = next,
-                None => return true,
+                None => return,
             }
         }
         self.grow(split);
-        true
     }
 
     /// Splits a full leaf and inserts `slot`. At the right edge of the tree the old leaf stays full, so that keys that

@@ -60,13 +60,6 @@ pub(crate) struct TreePath {
     pub(super) at: usize,
 }
 
-impl TreePath {
-    /// The position after that of a key that was inserted here without a split.
-    pub(crate) fn after(self) -> TreePath {
-        TreePath { found: false, at: self.at + 1, ..self }
-    }
-}
-
 #[derive(Clone, Copy, Default)]
 pub(super) struct PathStep {
     pub(super) inner: u32,

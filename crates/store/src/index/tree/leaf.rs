@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::gathered_keys::GatheredKeys;
 use super::leaf_keys::{KeyCursor, LeafKeys, insert_bit, low_bits, remove_bit, split_bits};
 use super::node::FANOUT;
 use crate::index::key_bytes::KeyBytes;
@@ -26,6 +27,13 @@ pub(super) const LEAF_BYTES: usize = size_of::<LeafNode>();
 const _: () = assert!(LEAF_BYTES <= 656, "a full leaf takes little more than ten bytes a key");
 
 impl LeafNode {
+    /// A leaf of these keys, all live, whose slots ascend from `slot` on.
+    pub(super) fn of(keys: &GatheredKeys, slot: u32) -> LeafNode {
+        let mut slots = [0; FANOUT];
+        slots[..keys.len()].iter_mut().zip(slot..).for_each(|(at, slot)| *at = slot);
+        LeafNode { slots, live: low_bits(keys.len()), keys: LeafKeys::of(keys) }
+    }
+
     pub(super) fn len(&self) -> usize {
         self.keys.len()
     }

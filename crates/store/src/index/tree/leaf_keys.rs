@@ -21,6 +21,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::gathered_keys::GatheredKeys;
 use super::node::FANOUT;
 use crate::index::key_bytes::{HINT_BYTES, JoinedKey, KeyBytes, MAX_SHORT_BYTES};
 use crate::memory::block_bytes;
@@ -120,6 +121,33 @@ pub(super) fn split_bits(bits: &mut u64, at: usize) -> u64 {
 }
 
 impl LeafKeys {
+    /// These keys with the longest prefix, in a block without room to spare.
+    pub(super) fn of(keys: &GatheredKeys) -> LeafKeys {
+        let mut leaf = LeafKeys::default();
+        let Some(last) = keys.len().checked_sub(1) else { return leaf };
+        let prefix = shared(keys.get(0), keys.get(last));
+        let suffix = |key: &[u8]| match key.len() > MAX_SHORT_BYTES {
+            true => 0,
+            false => key.len().saturating_sub(prefix + HINT_BYTES),
+        };
+        let suffixes = (0..keys.len()).map(|at| suffix(keys.get(at))).sum::<usize>();
+        leaf.block.reserve_exact(prefix + suffixes);
+        leaf.block.extend_from_slice(&keys.get(0)[..prefix]);
+        for at in 0..keys.len() {
+            let key = keys.get(at);
+            leaf.hints[at] = hint(key, prefix);
+            if key.len() > MAX_SHORT_BYTES {
+                leaf.long |= 1 << at;
+                leaf.long_keys.push(key.into());
+            } else {
+                leaf.rests[at] = (key.len() - prefix) as u8;
+                leaf.block.extend_from_slice(key.get(prefix + HINT_BYTES..).unwrap_or_default());
+            }
+        }
+        (leaf.prefix, leaf.len) = (prefix as u8, keys.len() as u8);
+        leaf
+    }
+
     pub(super) fn len(&self) -> usize {
         usize::from(self.len)
     }

@@ -25,6 +25,8 @@
 //! - each slot is in the leaf that is noted for it;
 //! - all leaves have the same depth; a leaf is empty only if it has no sibling to merge with.
 
+mod append;
+mod gathered_keys;
 mod insert;
 mod key_tree;
 mod leaf;
@@ -37,6 +39,7 @@ mod walk;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use gathered_keys::GatheredKeys;
 pub(crate) use key_tree::{KeyTree, TreePath};
 pub(crate) use node::KeyBounds;
 pub(crate) use walk::TreeEntry;

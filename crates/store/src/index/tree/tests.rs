@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::gathered_keys::GatheredKeys;
 use super::key_tree::KeyTree;
 use super::node::KeyBounds;
 use super::walk::TreeEntry;
@@ -40,16 +41,19 @@ enum TreeStep {
     Remove(Vec<u8>),
 }
 
-fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
-    let key = prop_oneof![
+fn key() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
         prop::collection::vec(0..4u8, 1..5),
         (0..2000u32).prop_map(|n| format!("/registry/{n:05}").into_bytes()),
         // One key the beginning of the next, with zeros, around the length from which on they have their own blocks.
         (0..4u8, 0..270usize).prop_map(|(head, len)| [vec![head; len.min(3)], vec![0; len]].concat()),
         (0..6usize, 0..40u8).prop_map(|(len, n)| [vec![b'p'; 250 + len], vec![n; 3]].concat()),
         (0..3u8, prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(n, end)| [vec![n; 40], end].concat()),
-    ];
-    let step = (0..10u8, key).prop_map(|(kind, key)| match kind {
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Vec<TreeStep>> {
+    let step = (0..10u8, key()).prop_map(|(kind, key)| match kind {
         0..6 => TreeStep::Insert(key),
         6..7 => TreeStep::Flip(key),
         _ => TreeStep::Remove(key),
@@ -81,6 +85,31 @@ fn compare(tree: &KeyTree, model: &BTreeMap<Vec<u8>, (u32, bool)>, start: &[u8],
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn whole_leaves_are_those_of_keys_inserted_in_order(keys in prop::collection::btree_set(key(), 0..1500)) {
+        let (mut inserted, mut appended) = (KeyTree::default(), KeyTree::default());
+        let mut gathered = GatheredKeys::default();
+        let (mut model, mut next) = (BTreeMap::new(), 0);
+        for (slot, key) in (0..).zip(keys) {
+            let path = inserted.seek(&key);
+            inserted.insert(&path, &key, slot);
+            if gathered.is_full() {
+                appended.append(&mut gathered, next);
+                next = slot;
+            }
+            gathered.push(&key);
+            model.insert(key, (slot, true));
+        }
+        appended.append(&mut gathered, next);
+        check(&appended, appended.root, 0, None, None);
+        compare(&appended, &model, b"", None);
+        prop_assert_eq!(appended.live(), model.len() as u64);
+        prop_assert_eq!(appended.height, inserted.height);
+        prop_assert_eq!(appended.accounted_bytes(), appended.walk_accounted_bytes());
+        // Without the room that insertions leave in the last leaf.
+        prop_assert!(appended.accounted_bytes() <= inserted.accounted_bytes());
+    }
 
     #[test]
     fn behaves_as_a_sorted_map_with_counts(steps in steps(), start in prop::collection::vec(0..4u8, 0..4)) {

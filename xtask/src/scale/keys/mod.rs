@@ -1,4 +1,8 @@
 //! Many keys in a lone member: what they take in memory, and how long a restart takes.
+//!
+//! `restart` does the same with three members that are killed together.
+
+pub(super) mod restart;
 
 use super::bench::{Bench, RowFigures, told};
 use super::promise::RowFigure;
