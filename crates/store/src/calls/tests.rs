@@ -156,6 +156,10 @@ impl WatchCaller for Ann {
         }
         self.shown.get()
     }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
 }
 
 /// A watch of [a, b) from the first revision on.

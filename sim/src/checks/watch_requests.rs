@@ -1,0 +1,109 @@
+//! Invariant: the requests of a watch stream are answered in their order and before other responses, only so many are
+//! taken between two of these, and none waits while events leave.
+//!
+//! What leaves unasked (a watch that is canceled for its permission or by a compaction) and progress, which comes when
+//! it can, may lie anywhere between answers. Whether a round of requests has ended with them cannot be seen.
+
+use std::collections::VecDeque;
+
+use api::etcdserverpb::WatchResponse;
+use api::etcdserverpb::watch_request::RequestUnion;
+
+use crate::report::trace::Violation;
+
+const CHECK: &str = "requests of a watch stream keep their order";
+
+/// The requests of one stream that were taken.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TakenRequests {
+    /// Those without an answer. A cancellation of a watch that is gone has none.
+    owed: VecDeque<OwedAnswer>,
+    /// Requests since the last response that was no answer.
+    taken: usize,
+    /// Most of them.
+    max_taken: usize,
+    /// Whether another response may have left since then.
+    is_uncertain: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwedAnswer {
+    Created(i64),
+    Canceled(i64),
+}
+
+impl TakenRequests {
+    /// Those of a stream that begins.
+    pub(crate) fn new(max_taken: usize) -> TakenRequests {
+        TakenRequests { max_taken, ..TakenRequests::default() }
+    }
+
+    /// The stream has taken requests.
+    pub(crate) fn take(&mut self, requests: &[RequestUnion]) -> Result<(), Violation> {
+        self.taken += requests.len();
+        if self.taken > self.max_taken {
+            let text = format!("{} requests are taken at once, at most {} may", self.taken, self.max_taken);
+            return Violation::err(CHECK, text);
+        }
+        self.owed.extend(requests.iter().filter_map(|request| match request {
+            RequestUnion::CreateRequest(create) => Some(OwedAnswer::Created(create.watch_id)),
+            RequestUnion::CancelRequest(cancel) => Some(OwedAnswer::Canceled(cancel.watch_id)),
+            RequestUnion::ProgressRequest(_) => None,
+        }));
+        Ok(())
+    }
+
+    /// A response leaves, while so many requests wait.
+    pub(crate) fn send(&mut self, response: &WatchResponse, arrived: usize) -> Result<(), Violation> {
+        let id = response.watch_id;
+        if response.created {
+            let next = self.owed.iter().position(|owed| matches!(owed, OwedAnswer::Created(_)));
+            let owed = next.and_then(|next| self.owed.drain(..=next).next_back());
+            let is_next = owed == Some(OwedAnswer::Created(id)) || (response.canceled && owed.is_some());
+            return self.answered(is_next, response);
+        }
+        if response.canceled && response.compact_revision == 0 && response.cancel_reason.is_empty() {
+            let mut until_created =
+                self.owed.iter().take_while(|owed| matches!(owed, OwedAnswer::Canceled(_)));
+            let next = until_created.position(|owed| *owed == OwedAnswer::Canceled(id));
+            self.owed.drain(..next.map_or(0, |next| next + 1));
+            return self.answered(next.is_some(), response);
+        }
+        if response.events.is_empty() {
+            (self.taken, self.is_uncertain) = (0, true);
+            return Ok(());
+        }
+        self.step(arrived)
+    }
+
+    /// An answer was dropped with its watch, whose permission was taken.
+    pub(crate) fn drop_answer(&mut self, id: i64) {
+        self.owed.retain(|owed| *owed != OwedAnswer::Created(id));
+        (self.taken, self.is_uncertain) = (0, true);
+    }
+
+    /// The stream waits until its member knows the caller of the last request.
+    pub(crate) fn hold(&mut self) {
+        (self.taken, self.is_uncertain) = (0, true);
+    }
+
+    /// The stream does something else than to answer, while so many requests wait.
+    pub(crate) fn step(&mut self, arrived: usize) -> Result<(), Violation> {
+        let is_ahead = self.owed.iter().any(|owed| matches!(owed, OwedAnswer::Created(_)));
+        let is_late = arrived > 0 && self.taken < self.max_taken && !self.is_uncertain;
+        if is_ahead || is_late {
+            let text = format!("a stream goes on while {arrived} requests wait: {self:?}");
+            return Violation::err(CHECK, text);
+        }
+        self.owed.clear();
+        (self.taken, self.is_uncertain) = (0, false);
+        Ok(())
+    }
+
+    fn answered(&self, is_next: bool, response: &WatchResponse) -> Result<(), Violation> {
+        if !is_next {
+            return Violation::err(CHECK, format!("it is not its turn: {response:?}, {self:?}"));
+        }
+        Ok(())
+    }
+}
