@@ -76,9 +76,15 @@ impl TakenRequests {
         self.step(arrived)
     }
 
-    /// An answer was dropped with its watch, whose permission was taken.
-    pub(crate) fn drop_answer(&mut self, id: i64) {
-        self.owed.retain(|owed| *owed != OwedAnswer::Created(id));
+    /// A response was dropped with its watch, one of these, whose permission was taken. If it was an answer, it was the
+    /// next one.
+    pub(crate) fn drop_response(&mut self, ids: &[i64]) {
+        let next = self.owed.iter().position(|owed| matches!(owed, OwedAnswer::Created(_)));
+        let is_dropped =
+            |next: &usize| matches!(self.owed[*next], OwedAnswer::Created(id) if ids.contains(&id));
+        if let Some(next) = next.filter(is_dropped) {
+            self.owed.drain(..=next);
+        }
         (self.taken, self.is_uncertain) = (0, true);
     }
 

@@ -87,7 +87,8 @@ impl Simulation {
         requests.take(&taken)?;
         match &next {
             ServedStep::Busy if !gone.is_empty() => {
-                gone.iter().for_each(|(id, ..)| requests.drop_answer(*id))
+                let ids: Vec<i64> = gone.iter().map(|(id, ..)| *id).collect();
+                requests.drop_response(&ids);
             }
             ServedStep::Busy | ServedStep::Idle => requests.step(arrived)?,
             ServedStep::Behind => requests.hold(),
