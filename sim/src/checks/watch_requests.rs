@@ -1,5 +1,6 @@
 //! Invariant: the requests of a watch stream are answered in their order and before other responses, only so many are
-//! taken between two of these, and none waits while events leave.
+//! taken between two of these, and all that have arrived by then are, as far as that limit allows. What arrives while
+//! answers leave is for the next round.
 //!
 //! What leaves unasked (a watch that is canceled for its permission or by a compaction) and progress, which comes when
 //! it can, may lie anywhere between answers. Whether a round of requests has ended with them cannot be seen.
@@ -22,8 +23,10 @@ pub(crate) struct TakenRequests {
     taken: usize,
     /// Most of them.
     max_taken: usize,
-    /// Whether another response may have left since then.
-    is_uncertain: bool,
+    /// The next step begins a round: it takes requests.
+    begins: bool,
+    /// Requests that had arrived when this round began, and that it has not taken.
+    left: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +38,7 @@ enum OwedAnswer {
 impl TakenRequests {
     /// Those of a stream that begins.
     pub(crate) fn new(max_taken: usize) -> TakenRequests {
-        TakenRequests { max_taken, ..TakenRequests::default() }
+        TakenRequests { max_taken, begins: true, ..TakenRequests::default() }
     }
 
     /// The stream has taken requests.
@@ -53,8 +56,15 @@ impl TakenRequests {
         Ok(())
     }
 
-    /// A response leaves, while so many requests wait.
-    pub(crate) fn send(&mut self, response: &WatchResponse, arrived: usize) -> Result<(), Violation> {
+    /// The stream has taken a step, behind which so many requests wait.
+    pub(crate) fn leave(&mut self, arrived: usize) {
+        if std::mem::take(&mut self.begins) {
+            self.left = arrived;
+        }
+    }
+
+    /// A response leaves.
+    pub(crate) fn send(&mut self, response: &WatchResponse) -> Result<(), Violation> {
         let id = response.watch_id;
         if response.created {
             let next = self.owed.iter().position(|owed| matches!(owed, OwedAnswer::Created(_)));
@@ -70,10 +80,10 @@ impl TakenRequests {
             return self.answered(next.is_some(), response);
         }
         if response.events.is_empty() {
-            (self.taken, self.is_uncertain) = (0, true);
+            (self.taken, self.left, self.begins) = (0, 0, false);
             return Ok(());
         }
-        self.step(arrived)
+        self.step()
     }
 
     /// A response was dropped with its watch, one of these, whose permission was taken. If it was an answer, it was the
@@ -85,24 +95,24 @@ impl TakenRequests {
         if let Some(next) = next.filter(is_dropped) {
             self.owed.drain(..=next);
         }
-        (self.taken, self.is_uncertain) = (0, true);
+        (self.taken, self.left, self.begins) = (0, 0, false);
     }
 
     /// The stream waits until its member knows the caller of the last request.
     pub(crate) fn hold(&mut self) {
-        (self.taken, self.is_uncertain) = (0, true);
+        (self.taken, self.left, self.begins) = (0, 0, true);
     }
 
-    /// The stream does something else than to answer, while so many requests wait.
-    pub(crate) fn step(&mut self, arrived: usize) -> Result<(), Violation> {
+    /// The stream does something else than to answer.
+    pub(crate) fn step(&mut self) -> Result<(), Violation> {
         let is_ahead = self.owed.iter().any(|owed| matches!(owed, OwedAnswer::Created(_)));
-        let is_late = arrived > 0 && self.taken < self.max_taken && !self.is_uncertain;
+        let is_late = self.left > 0 && self.taken < self.max_taken;
         if is_ahead || is_late {
-            let text = format!("a stream goes on while {arrived} requests wait: {self:?}");
+            let text = format!("a stream goes on while requests wait: {self:?}");
             return Violation::err(CHECK, text);
         }
         self.owed.clear();
-        (self.taken, self.is_uncertain) = (0, false);
+        (self.taken, self.left, self.begins) = (0, 0, true);
         Ok(())
     }
 

@@ -85,12 +85,13 @@ impl Simulation {
         let arrived = watches.arrived();
         let requests = &mut self.workload.watchers[watcher].requests;
         requests.take(&taken)?;
+        requests.leave(arrived);
         match &next {
             ServedStep::Busy if !gone.is_empty() => {
                 let ids: Vec<i64> = gone.iter().map(|(id, ..)| *id).collect();
                 requests.drop_response(&ids);
             }
-            ServedStep::Busy | ServedStep::Idle => requests.step(arrived)?,
+            ServedStep::Busy | ServedStep::Idle => requests.step()?,
             ServedStep::Behind => requests.hold(),
             ServedStep::Send(_) | ServedStep::Damaged(_) | ServedStep::Failed(_) => {}
         }

@@ -54,11 +54,6 @@ impl Simulation {
         Ok(!taken.is_empty())
     }
 
-    /// Requests that have arrived on the stream of a client and are not taken.
-    pub(super) fn requests_that_wait(&mut self, watcher: usize, member: usize) -> usize {
-        self.watch_stream(watcher, member).map_or(0, |stream| stream.arrived())
-    }
-
     /// The member of a stream catches up with the token of its caller.
     pub(super) fn watch_caller_is_known(&mut self, watcher: usize, member: usize) -> Result<(), Violation> {
         if self.plan.pipelines

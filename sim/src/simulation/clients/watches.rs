@@ -216,8 +216,7 @@ impl Simulation {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
-                    let arrived = self.requests_that_wait(watcher, member);
-                    self.workload.watchers[watcher].requests.send(&response, arrived)?;
+                    self.workload.watchers[watcher].requests.send(&response)?;
                     limits::response(member, &response, self.plan.names.are_many())?;
                     if self.plan.changes_permissions && !response.created && !response.canceled {
                         self.watch_is_permitted(watcher, member, response.watch_id)?;
