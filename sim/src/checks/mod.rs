@@ -13,9 +13,8 @@ pub(crate) mod model;
 pub(crate) mod monotonic;
 pub(crate) mod one_leader;
 pub(crate) mod permissions;
-pub(crate) mod renewals;
+pub(crate) mod streams;
 pub(crate) mod strict_serializability;
-pub(crate) mod watch_requests;
 pub(crate) mod watches;
 
 use api::mvccpb::Event;

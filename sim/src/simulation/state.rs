@@ -11,8 +11,8 @@ use store::{HashKvScan, LeaseList, PermittedRange};
 
 use crate::checks::Checks;
 use crate::checks::permissions::model::AuthModel;
-use crate::checks::renewals::OwedRenewals;
-use crate::checks::watch_requests::TakenRequests;
+use crate::checks::streams::renewals::OwedRenewals;
+use crate::checks::streams::watch_requests::TakenRequests;
 use crate::checks::watches::OwedEvents;
 use crate::defects::Defect;
 use crate::plan::run_plan::RunPlan;

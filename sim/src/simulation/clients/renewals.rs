@@ -7,7 +7,7 @@ use api::Error;
 use member::lease::MAX_RENEWALS_IN_FLIGHT;
 use member::{Answer, Input};
 
-use crate::checks::renewals::OwedRenewals;
+use crate::checks::streams::renewals::OwedRenewals;
 use crate::defects::Defect;
 use crate::report::trace::Violation;
 use crate::simulation::state::{Simulation, Workload};

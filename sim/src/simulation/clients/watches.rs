@@ -13,7 +13,7 @@ use store::{MAX_REQUESTS_AT_ONCE, PermittedWatches, ServedStep};
 
 use super::users::user_of_watcher;
 use crate::checks::limits;
-use crate::checks::watch_requests::TakenRequests;
+use crate::checks::streams::watch_requests::TakenRequests;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
 use crate::defects::Defect;
 use crate::plan::key_names::KeyNames;

@@ -76,12 +76,12 @@ async fn serve(
 /// A watch stream on its connection.
 struct ServedStream<'a, C, R> {
     watches: ServedWatches<C, Failure>,
-    client: Client<R>,
+    client: StreamClient<R>,
     sink: &'a ResponseSink,
 }
 
 /// The client of a stream.
-struct Client<R> {
+struct StreamClient<R> {
     requests: R,
     spans: WatchSpans,
 }
@@ -104,7 +104,7 @@ where
     R: Stream<Item = Result<Bytes, Failure>> + Unpin,
 {
     fn new(watches: PermittedWatches<C>, requests: R, sink: &'a ResponseSink) -> ServedStream<'a, C, R> {
-        let client = Client { requests, spans: WatchSpans::default() };
+        let client = StreamClient { requests, spans: WatchSpans::default() };
         ServedStream { watches: ServedWatches::new(watches, MAX_REQUESTS_AT_ONCE), client, sink }
     }
 
@@ -146,7 +146,7 @@ where
     }
 }
 
-impl<R: Stream<Item = Result<Bytes, Failure>> + Unpin> WatchRequests for Client<R> {
+impl<R: Stream<Item = Result<Bytes, Failure>> + Unpin> WatchRequests for StreamClient<R> {
     type Failure = Failure;
 
     fn next_request(&mut self) -> Poll<Option<Result<pb::WatchRequest, Failure>>> {
