@@ -33,6 +33,8 @@ pub(crate) enum RngStream {
     Calls,
     /// The shape of runs with many keys.
     Keys,
+    /// Requests that are sent together on a stream.
+    Pipelines,
 }
 
 /// A stream of numbers.

@@ -75,7 +75,10 @@ mod testing;
 pub use auth::{
     AuthCommand, AuthRole, AuthUser, Caller, RangePermission, TokenHash, TokenLookup, TokenPosition,
 };
-pub use calls::{LeaseList, PermittedRange, PermittedWatches, WatchCaller};
+pub use calls::{
+    LeaseList, MAX_REQUESTS_AT_ONCE, PermittedRange, PermittedWatches, ServedStep, ServedWatches,
+    WatchCaller, WatchRequests,
+};
 pub use checkpoint::{
     CheckpointKind, CheckpointSource, MergedCheckpoint, Restoration, RestoreError, Restored, chunk_key,
     chunk_values, with_addresses,

@@ -13,6 +13,7 @@ pub(crate) mod model;
 pub(crate) mod monotonic;
 pub(crate) mod one_leader;
 pub(crate) mod permissions;
+pub(crate) mod streams;
 pub(crate) mod strict_serializability;
 pub(crate) mod watches;
 

@@ -113,6 +113,14 @@ pub enum Defect {
     MovedElsewhere,
     /// A learner is added as a voter.
     LearnerAddedAsVoter,
+    /// Renewals of a stream are answered as their answers come.
+    RenewalsUnordered,
+    /// However many renewals of a stream wait, it takes more.
+    RenewalsUnlimited,
+    /// Requests of a watch stream wait until it has no events to send.
+    WatchRequestsWait,
+    /// A watch stream takes all requests that have arrived before it sends events.
+    WatchRequestsUnlimited,
 }
 
 /// One seed in this many has users and roles that change, and the first of them.
@@ -127,9 +135,12 @@ const MANY_KEYS_SEEDS: (u64, usize) = (7, 16);
 /// One seed in this many changes the membership, and the first of them; there are others.
 const MEMBERSHIP_SEEDS: (u64, usize) = (11, 20);
 
+/// One seed in this many has many requests at once on a stream, and the first of them; there are others.
+const PIPELINING_SEEDS: (u64, usize) = (5, 10);
+
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 50] = [
+    pub const ALL: [Defect; 54] = [
         Defect::ReplyBeforeSync,
         Defect::SyncSkipped,
         Defect::DirectoryNotSynced,
@@ -180,6 +191,10 @@ impl Defect {
         Defect::HashMissesNewest,
         Defect::MovedElsewhere,
         Defect::LearnerAddedAsVoter,
+        Defect::RenewalsUnordered,
+        Defect::RenewalsUnlimited,
+        Defect::WatchRequestsWait,
+        Defect::WatchRequestsUnlimited,
     ];
 
     /// The seeds in which it can be noticed, in order.
@@ -198,6 +213,10 @@ impl Defect {
             Defect::OneAnswerSuffices => LAGGING_SEEDS,
             Defect::ApplyUnsliced | Defect::QueuesUnlimited | Defect::HashMissesNewest => MANY_KEYS_SEEDS,
             Defect::MovedElsewhere | Defect::LearnerAddedAsVoter => MEMBERSHIP_SEEDS,
+            Defect::RenewalsUnordered
+            | Defect::RenewalsUnlimited
+            | Defect::WatchRequestsWait
+            | Defect::WatchRequestsUnlimited => PIPELINING_SEEDS,
             _ => (1, 1),
         };
         (first..).step_by(step)

@@ -63,6 +63,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         joiners,
         moves_for_good: seed_kinds::moves_for_good(seed),
         changes_permissions: seed_kinds::changes_permissions(seed),
+        pipelines: seed_kinds::pipelines(seed),
         victims,
         late_start: None,
         clients: rng.between(3, 14) as usize,

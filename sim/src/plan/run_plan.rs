@@ -38,6 +38,8 @@ pub(crate) struct RunPlan {
     pub(crate) moves_for_good: bool,
     /// Whether clients are a user whose permissions change.
     pub(crate) changes_permissions: bool,
+    /// Whether clients send many requests at once on their streams.
+    pub(crate) pipelines: bool,
     /// Members whose data may be damaged or lost: always fewer than a quorum.
     pub(crate) victims: Vec<usize>,
     /// A member that is started later than the others, and when: the others lag behind its publication for a while.

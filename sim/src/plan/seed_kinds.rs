@@ -9,7 +9,8 @@
 //!
 //! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
 //! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart. In those with 4 modulo 40 a directory is
-//! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys.
+//! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys. In those that end in 5, and those
+//! with 33 modulo 40, clients send many requests at once on their streams.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -92,6 +93,16 @@ const MANY_KEYS_REMAINDER: u64 = 7;
 /// Whether clients use thousands of keys in this seed's run.
 pub(super) fn has_many_keys(seed: u64) -> bool {
     seed % 16 == MANY_KEYS_REMAINDER
+}
+
+/// Last digit of the seeds in which clients send many requests at once on a stream; and the remainder modulo 40 of
+/// those of them that change permissions.
+const PIPELINING_LAST_DIGIT: u64 = 5;
+const PIPELINING_PERMISSIONS_REMAINDER: u64 = 33;
+
+/// Whether clients send many requests at once on their streams in this seed's run.
+pub(super) fn pipelines(seed: u64) -> bool {
+    seed % 10 == PIPELINING_LAST_DIGIT || seed % 40 == PIPELINING_PERMISSIONS_REMAINDER
 }
 
 /// Whether members of this seed's run are isolated now and then.

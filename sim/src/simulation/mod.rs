@@ -50,6 +50,9 @@ impl Simulation {
         for watcher in 0..self.plan.watchers {
             self.queue.schedule(self.workload.rng.below(2_000_000_000), SimEvent::WatcherReads { watcher });
         }
+        for keeper in 0..self.workload.keepers.len() {
+            self.queue.schedule(SECOND, SimEvent::KeeperVisits { keeper });
+        }
         for planned in 0..self.plan.faults.len() {
             if faults.is_none_or(|faults| faults.contains(&planned)) {
                 self.queue.schedule(self.plan.faults[planned].at_ns, SimEvent::FaultDue { planned });
@@ -84,6 +87,10 @@ impl Simulation {
             SimEvent::ReadGoesOn { member, run, number } => self.read_goes_on(member, run, number)?,
             SimEvent::CallGoesOn { member, run, number } => self.call_goes_on(member, run, number)?,
             SimEvent::WatcherReads { watcher } => self.watcher_reads(watcher)?,
+            SimEvent::KeeperVisits { keeper } => self.keeper_visits(keeper)?,
+            SimEvent::RenewalChecked { member, run, keeper, stream, renewal } => {
+                self.renewal_is_checked((member, run), keeper, stream, renewal);
+            }
             SimEvent::FaultDue { planned } => self.fault_due(planned)?,
             SimEvent::ArmedFaultDue { planned } => self.armed_fault_due(planned)?,
             SimEvent::FaultEnds { planned } => self.fault_ends(planned),

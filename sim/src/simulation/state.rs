@@ -11,6 +11,8 @@ use store::{HashKvScan, LeaseList, PermittedRange};
 
 use crate::checks::Checks;
 use crate::checks::permissions::model::AuthModel;
+use crate::checks::streams::renewals::OwedRenewals;
+use crate::checks::streams::watch_requests::TakenRequests;
 use crate::checks::watches::OwedEvents;
 use crate::defects::Defect;
 use crate::plan::run_plan::RunPlan;
@@ -24,6 +26,9 @@ use crate::world::request::{ClientToken, PendingRequest};
 
 /// Keys of a slice with the defect that does not divide commands: more than any run has.
 const UNSLICED_KEYS: usize = 1 << 30;
+
+/// Clients that keep leases alive, in runs in which streams have many requests.
+const KEEPERS: usize = 2;
 
 /// What a run is given besides its seed.
 #[derive(Clone, Debug, Default)]
@@ -80,6 +85,8 @@ pub(crate) struct Workload {
     pub(crate) clients: Vec<SimClient>,
     /// Clients that watch.
     pub(crate) watchers: Vec<SimWatcher>,
+    /// Clients that keep leases alive on a stream.
+    pub(crate) keepers: Vec<SimKeeper>,
     /// What clients draw.
     pub(crate) rng: Rng,
     /// Which ranges are answered in encoded form, and which values are damaged at the end.
@@ -96,6 +103,8 @@ pub(crate) struct Workload {
     pub(crate) calls: BTreeMap<u64, SteppedCall>,
     /// Which calls are answered in steps, how large these are, and what becomes of tokens.
     pub(crate) call_rng: Rng,
+    /// Requests that are sent together on a stream.
+    pub(crate) stream_rng: Rng,
 }
 
 /// A call between its steps.
@@ -176,6 +185,21 @@ pub(crate) struct SimWatcher {
     pub(crate) denied: BTreeSet<i64>,
     /// Watches that were revoked, and whose cancellation it has not received.
     pub(crate) revoked: BTreeSet<i64>,
+    /// Its requests on the stream.
+    pub(crate) requests: TakenRequests,
+    /// Watches that it has created for a while on this stream.
+    pub(crate) brief_watches: i64,
+}
+
+/// A client that keeps leases alive.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SimKeeper {
+    /// Where its stream is: the member and the run of its process.
+    pub(crate) connected_to: Option<(usize, u64)>,
+    /// Streams that it has opened.
+    pub(crate) streams: u64,
+    /// What it has sent on the last one.
+    pub(crate) owed: OwedRenewals,
 }
 
 /// Snapshots under way.
@@ -303,6 +327,8 @@ impl Simulation {
         }
         let (seed, defect) = (plan.seed, settings.defect);
         let mut member_rng = Rng::new(seed, RngStream::Members);
+        // Where users change, who may renew is looked at call by call.
+        let keepers = if plan.pipelines && !plan.changes_permissions { KEEPERS } else { 0 };
         let machines = (0..plan.machines())
             .map(|member| SimMachine::new(member, &plan, defect, &mut member_rng))
             .collect();
@@ -315,6 +341,7 @@ impl Simulation {
             workload: Workload {
                 clients: vec![SimClient::default(); plan.clients],
                 watchers: vec![SimWatcher::default(); plan.watchers],
+                keepers: vec![SimKeeper::default(); keepers],
                 rng: Rng::new(seed, RngStream::Clients),
                 range_rng: Rng::new(seed.rotate_left(32), RngStream::Ranges),
                 leases: Vec::new(),
@@ -323,6 +350,7 @@ impl Simulation {
                 auth_was_enabled: false,
                 calls: BTreeMap::new(),
                 call_rng: Rng::new(seed, RngStream::Calls),
+                stream_rng: Rng::new(seed, RngStream::Pipelines),
             },
             snapshots: SnapshotStreams::default(),
             pending_faults: PendingFaults::default(),

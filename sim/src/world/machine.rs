@@ -9,12 +9,13 @@ use bytes::Bytes;
 use log::{Disk, Options, WriteJob};
 use member::{InitialMember, Input, MemberConfig, OpenedMember, StartMode};
 use store::watch::WatchStream;
-use store::{Caller, PermittedWatches, TokenHash};
+use store::{Caller, TokenHash};
 
 use super::clock::MachineClock;
 use super::disk::SimDisk;
+use super::lease_stream::{SimLeaseStream, SimRenewal};
 use super::request::{ClientRequest, PendingRequest};
-use super::watch_caller::SimWatchCaller;
+use super::watch_stream::SimWatchStream;
 use crate::defects::Defect;
 use crate::plan::operation::MemberOperation;
 use crate::plan::run_plan::RunPlan;
@@ -111,7 +112,11 @@ pub(crate) struct SimProcess {
     /// The next token.
     next_token: u64,
     /// Watch streams of clients, by watcher.
-    pub(crate) watch_streams: BTreeMap<usize, PermittedWatches<SimWatchCaller>>,
+    pub(crate) watch_streams: BTreeMap<usize, SimWatchStream>,
+    /// Keep-alive streams of clients, by keeper.
+    pub(crate) lease_streams: BTreeMap<usize, SimLeaseStream>,
+    /// Renewals of such streams that are under way, by token: the keeper, and which of its streams it was.
+    pub(crate) renewals: BTreeMap<u64, (usize, u64, SimRenewal)>,
     /// The simulator's own watch of all keys, from which the checks learn each revision.
     pub(crate) observer: WatchStream,
     /// Applied index at which the state hash was last compared.
@@ -160,6 +165,8 @@ impl SimProcess {
             peers,
             next_token: 1,
             watch_streams: BTreeMap::new(),
+            lease_streams: BTreeMap::new(),
+            renewals: BTreeMap::new(),
             observer,
             observed_index: None,
             users_at: None,

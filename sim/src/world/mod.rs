@@ -5,9 +5,11 @@
 
 pub(crate) mod clock;
 pub(crate) mod disk;
+pub(crate) mod lease_stream;
 pub(crate) mod machine;
 pub(crate) mod network;
 pub(crate) mod queue;
 pub(crate) mod request;
 pub(crate) mod stream;
 pub(crate) mod watch_caller;
+pub(crate) mod watch_stream;

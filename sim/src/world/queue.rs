@@ -11,6 +11,8 @@ use log::WriteDone;
 use member::jobs::{Done, Job};
 use member::{MessageClass, Output};
 
+use super::lease_stream::SimRenewal;
+
 /// Something that will happen. `run` numbers the processes of a machine: events for an earlier process are void.
 pub(crate) enum SimEvent {
     /// A member handles its inputs and decides.
@@ -45,6 +47,10 @@ pub(crate) enum SimEvent {
     ReadGoesOn { member: usize, run: u64, number: u64 },
     /// The next step of a call that is answered in steps.
     CallGoesOn { member: usize, run: u64, number: u64 },
+    /// A client that keeps leases alive visits its stream.
+    KeeperVisits { keeper: usize },
+    /// A renewal of its stream with this number is handed to the member: its caller was checked.
+    RenewalChecked { member: usize, run: u64, keeper: usize, stream: u64, renewal: SimRenewal },
     /// A watching client reads from its stream.
     WatcherReads { watcher: usize },
     /// The time of a planned fault has come.

@@ -13,13 +13,20 @@ pub(crate) struct SimWatchCaller {
     seen: std::cell::Cell<u64>,
     /// The next look was the last thing that happened before the process was stopped for a while.
     has_looked: std::cell::Cell<bool>,
+    /// Its member has not applied yet what its token was issued by.
+    is_behind: std::cell::Cell<bool>,
 }
 
 impl SimWatchCaller {
     /// The user `name` on the member of `reader`.
     pub(crate) fn new(name: &'static str, reader: Reader, is_blind: bool) -> SimWatchCaller {
-        let (seen, has_looked) = (reader.auth_shown().into(), false.into());
-        SimWatchCaller { name, reader, is_blind, seen, has_looked }
+        let (seen, has_looked, is_behind) = (reader.auth_shown().into(), false.into(), false.into());
+        SimWatchCaller { name, reader, is_blind, seen, has_looked, is_behind }
+    }
+
+    /// Whether its member is behind what its token was issued by, from now on.
+    pub(crate) fn set_behind(&self, is_behind: bool) {
+        self.is_behind.set(is_behind);
     }
 
     /// The next look is from before what happened since the last one.
@@ -41,5 +48,9 @@ impl WatchCaller for SimWatchCaller {
             self.seen.set(self.reader.auth_shown());
         }
         self.seen.get()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.is_behind.get()
     }
 }

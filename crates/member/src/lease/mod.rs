@@ -16,6 +16,7 @@ mod clock;
 mod expiry;
 mod forwarding;
 mod leader;
+mod renewals;
 
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ pub use clock::{KeepAlive, LeaseClock, MAX_RECORDED_PER_COMMAND, RECORD_INTERVAL
 pub use expiry::Expiry;
 pub(crate) use forwarding::{LeaseForwarding, RETRY_NS};
 pub(crate) use leader::{Decision, LeaderLeases};
+pub use renewals::{MAX_RENEWALS_IN_FLIGHT, RenewalCalls, RenewalStream};
 
 use crate::proposals::batch::Origin;
 

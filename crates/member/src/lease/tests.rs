@@ -1,4 +1,7 @@
 //! Which questions are answered at once, which are held and for what, and what the leader proposes.
+use std::collections::BTreeMap;
+use std::task::Poll;
+
 use super::leader::{MAX_EXPIRING, OwnCommand, record_remainders};
 use super::*;
 use crate::peer_message::LeaseAnswer;
@@ -138,4 +141,60 @@ fn expiries_that_an_alarm_refuses_do_not_hold_up_others() {
     assert!(take(&mut leader, 0).is_empty());
     applied(&mut leader, &refused);
     assert_eq!(take(&mut leader, 0), [[2]]);
+}
+
+/// A client that has sent the leases 1 to 5 and no more, and a member that answers what is in `answered`.
+#[derive(Default)]
+struct FiveRequests {
+    taken: i64,
+    answered: BTreeMap<i64, Result<LeaseAnswer, &'static str>>,
+}
+
+impl RenewalCalls for FiveRequests {
+    type Renewal = i64;
+    type Failure = &'static str;
+
+    fn next_request(&mut self) -> Poll<Option<Result<i64, &'static str>>> {
+        self.taken += 1;
+        assert!(self.taken <= 6, "nothing is behind the end");
+        Poll::Ready((self.taken <= 5).then_some(Ok(self.taken)))
+    }
+
+    fn submit(&mut self, lease: i64) -> i64 {
+        lease
+    }
+
+    fn answer(&mut self, renewal: &mut i64) -> Poll<Result<LeaseAnswer, &'static str>> {
+        self.answered.remove(renewal).map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+#[test]
+fn renewals_of_a_stream_are_answered_in_order_within_its_limit() {
+    let (mut stream, mut calls) = (RenewalStream::new(3), FiveRequests::default());
+    assert_eq!(stream.next(&mut calls), Poll::Pending);
+    assert_eq!(calls.taken, 3, "as many as may wait");
+    calls.answered.insert(2, Ok(LeaseAnswer::NotFound));
+    assert_eq!(stream.next(&mut calls), Poll::Pending, "1 is not answered");
+    let alive = LeaseAnswer::Alive { remaining_s: 1, granted_s: 2 };
+    calls.answered.insert(1, Ok(alive));
+    assert_eq!(stream.next(&mut calls), Poll::Ready(Some(Ok((1, alive)))));
+    assert_eq!(stream.next(&mut calls), Poll::Ready(Some(Ok((2, LeaseAnswer::NotFound)))));
+    assert_eq!(stream.next(&mut calls), Poll::Pending);
+    assert_eq!(calls.taken, 5);
+    calls.answered.extend([(3, Ok(alive)), (4, Ok(alive)), (5, Ok(alive))]);
+    for lease in 3..=5 {
+        assert_eq!(stream.next(&mut calls), Poll::Ready(Some(Ok((lease, alive)))));
+    }
+    assert_eq!(stream.next(&mut calls), Poll::Ready(None));
+}
+
+#[test]
+fn a_renewal_that_fails_is_answered_in_its_turn() {
+    let (mut stream, mut calls) = (RenewalStream::new(3), FiveRequests::default());
+    calls.answered.insert(2, Err("it failed"));
+    assert_eq!(stream.next(&mut calls), Poll::Pending);
+    calls.answered.insert(1, Ok(LeaseAnswer::NotFound));
+    assert_eq!(stream.next(&mut calls), Poll::Ready(Some(Ok((1, LeaseAnswer::NotFound)))));
+    assert_eq!(stream.next(&mut calls), Poll::Ready(Some(Err("it failed"))));
 }

@@ -108,6 +108,11 @@ impl ResponseSink {
     /// Sends one message, waiting for [room](Self::room).
     pub(super) async fn send(&self, message: EncodedMessage) {
         self.room().await;
+        self.push(message);
+    }
+
+    /// Sends one message at once: the handler has waited for [room](Self::room).
+    pub(super) fn push(&self, message: EncodedMessage) {
         let mut ahead = self.0.lock();
         ahead.bytes += message.len();
         ahead.messages.push(message);

@@ -17,9 +17,11 @@
 //! | `leases` | `LeaseLeases` |
 //! | `ranges` | `RangeStream` |
 //! | `watches` | the responses of a watch stream |
+//! | `served_watches` | its requests and responses: which goes next |
 
 mod leases;
 mod ranges;
+mod served_watches;
 mod watches;
 
 #[cfg(test)]
@@ -27,4 +29,5 @@ mod tests;
 
 pub use leases::LeaseList;
 pub use ranges::PermittedRange;
+pub use served_watches::{MAX_REQUESTS_AT_ONCE, ServedStep, ServedWatches, WatchRequests};
 pub use watches::{PermittedWatches, WatchCaller};

@@ -1,14 +1,20 @@
 //! What a call shows when users, roles, leases and keys change between its steps.
 
 use std::cell::Cell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::Poll;
 
 use api::Error;
 use api::etcdserverpb as pb;
 use bytes::Bytes;
+use pb::watch_request::RequestUnion;
 use prost::Message;
 
-use super::{LeaseList, PermittedRange, PermittedWatches, WatchCaller};
+use super::{
+    LeaseList, PermittedRange, PermittedWatches, ServedStep, ServedWatches, WatchCaller, WatchRequests,
+};
 use crate::auth::tests::{change, enabled, revoke_role, user};
 use crate::testing::{MapValues, TestStore, grant, put_request, range_request};
 use crate::watch::{Hub, NextResponse};
@@ -156,6 +162,10 @@ impl WatchCaller for Ann {
         }
         self.shown.get()
     }
+
+    fn is_behind(&self) -> bool {
+        false
+    }
 }
 
 /// A watch of [a, b) from the first revision on.
@@ -215,4 +225,48 @@ fn a_watch_that_is_not_permitted_is_refused() {
     assert!(refused.created && refused.canceled && refused.watch_id == -1, "{refused:?}");
     change(&mut bench, revoke_role("ann", "r")).expect("revoked");
     assert_eq!(watches.create(&watch_request("a", "b")), None);
+}
+
+/// Requests that have arrived.
+struct Arrived(VecDeque<pb::WatchCreateRequest>);
+
+impl WatchRequests for Arrived {
+    type Failure = Infallible;
+
+    fn next_request(&mut self) -> Poll<Option<Result<pb::WatchRequest, Infallible>>> {
+        let Some(create) = self.0.pop_front() else { return Poll::Pending };
+        let request_union = Some(RequestUnion::CreateRequest(create));
+        Poll::Ready(Some(Ok(pb::WatchRequest { request_union })))
+    }
+
+    fn created(&mut self, id: Option<i64>, _: &pb::WatchCreateRequest) {
+        assert!(id.is_some(), "it is permitted");
+    }
+
+    fn canceled(&mut self, _: i64) {}
+}
+
+#[test]
+fn a_few_requests_are_answered_before_events_and_the_next_ones_behind() {
+    let mut bench = enabled();
+    put(&mut bench, "a1", "v", 0);
+    let mut served = ServedWatches::new(watching(&bench), 2);
+    let later = || pb::WatchCreateRequest { start_revision: 1 << 40, ..watch_request("a", "b") };
+    let mut arrived = Arrived((0..5).map(|_| later()).collect());
+    let mut sent = Vec::new();
+    loop {
+        match served.next(&mut arrived, 1) {
+            ServedStep::Send(frame) => {
+                let response = pb::WatchResponse::decode(frame.to_bytes()).expect("a response");
+                sent.push((response.watch_id, response.created));
+            }
+            ServedStep::Idle if arrived.0.is_empty() => break,
+            ServedStep::Busy | ServedStep::Idle => {}
+            ServedStep::Behind | ServedStep::Damaged(_) => panic!("nothing is to be waited for"),
+            ServedStep::Failed(failure) => match failure {},
+        }
+    }
+    let created = |id| (id, true);
+    let first = [created(0), created(1), created(2), (0, false)];
+    assert_eq!(sent, [&first[..], &[created(3), created(4), created(5)]].concat());
 }

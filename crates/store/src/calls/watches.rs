@@ -31,6 +31,9 @@ pub trait WatchCaller {
 
     /// [`Reader::auth_shown`], now.
     fn auth_shown(&self) -> u64;
+
+    /// Whether this member has not applied yet what the caller's token was issued by, or not checked the token.
+    fn is_behind(&self) -> bool;
 }
 
 /// A watch stream, and whose it is.

@@ -10,8 +10,10 @@
 //! | `tokens` | tokens of users, which end while they are used |
 //! | `calls/` | calls that are answered in steps: streamed ranges, lists of leases, HashKV |
 //! | `requests` | requests and their answers |
+//! | `renewals` | clients that keep leases alive |
 //! | `ranges` | ranges answered from the state of a member |
 //! | `watches` | watching clients |
+//! | `watch_requests` | requests on their streams |
 //! | `watch_permissions` | what they may watch |
 
 mod calls;
@@ -19,9 +21,11 @@ mod draw;
 mod many_keys;
 mod permissions;
 mod ranges;
+mod renewals;
 mod requests;
 mod tokens;
 mod user_reads;
 mod users;
 mod watch_permissions;
+mod watch_requests;
 mod watches;

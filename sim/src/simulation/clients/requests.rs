@@ -228,6 +228,9 @@ impl Simulation {
     ) -> Result<(), Violation> {
         let Some(process) = self.machines[member].process.as_mut() else { return Ok(()) };
         process.transfer.take_if(|(moving, _)| *moving == token);
+        if let Some(renewal) = process.renewals.remove(&token) {
+            return self.renewal_is_answered(member, renewal, &answer);
+        }
         let Some(pending) = process.pending.remove(&token) else {
             self.operator_is_answered(member, token, &answer);
             return match answer {

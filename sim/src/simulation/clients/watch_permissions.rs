@@ -1,50 +1,64 @@
-//! The permissions of watching clients: what a member decides (`store::PermittedWatches`), held against the model.
+//! The steps of a watch stream, and the permissions of its client: what a member decides (`store::PermittedWatches`),
+//! held against the model.
 //!
 //! A member looks at the auth revision before it takes a response from a stream, and behind it. The first look may be
 //! long ago, as when a thread was stopped in between; then the second one finds what has changed, and drops what was
 //! taken.
 
+use std::convert::Infallible;
+
 use api::etcdserverpb::WatchResponse;
+use api::etcdserverpb::watch_request::RequestUnion;
 use prost::Message;
-use store::watch::NextResponse;
-use store::{Caller, Damaged};
+use store::{Caller, ServedStep};
 
 use super::users::user_of_watcher;
-use super::watches::create_request;
+use super::watches::{MAX_WATCHES, create_request};
 use crate::checks::permissions::CHECK;
 use crate::checks::permissions::model::KeyAccess;
 use crate::report::trace::Violation;
 use crate::simulation::state::Simulation;
+use crate::world::watch_stream::{DecidedWatch, SimWatchStream};
 
 /// Percentage of visits of a client at whose beginning its member has looked at the auth revision long ago.
 const LOOKED_PERCENT: u64 = 50;
 
 impl Simulation {
-    /// Creates a watch on a member, if its user may have it.
+    /// Asks a member for a watch.
     pub(super) fn create_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<(), Violation> {
-        let Some(owed) = self.workload.watchers[watcher].owed.get(&id).cloned() else { return Ok(()) };
-        let request = create_request(id, &owed);
-        let process = self.machines[member].process.as_mut();
-        let watches = process.and_then(|process| process.watch_streams.get_mut(&watcher));
-        let Some(is_created) = watches.map(|watches| watches.create(&request).is_some()) else {
-            return Ok(());
-        };
-        self.workload.watchers[watcher].inactive.insert(id);
-        let is_permitted = self.may_watch(watcher, member, &owed.key, &owed.range_end)?;
-        if is_created != is_permitted {
-            let name = user_of_watcher(watcher);
-            let state = self.auth_state(member)?;
-            let text = format!("{name} watches {owed:?}, created: {is_created}, in {state:?}");
-            return Violation::err(CHECK, text);
-        }
-        if !is_created {
+        let state = &mut self.workload.watchers[watcher];
+        let Some(owed) = state.owed.get(&id) else { return Ok(()) };
+        let request = RequestUnion::CreateRequest(create_request(id, owed));
+        state.inactive.insert(id);
+        self.request_of_watcher(watcher, member, request)
+    }
+
+    /// The member has created watches, or refused them; by what their user may read at this moment.
+    pub(super) fn watches_are_decided(&mut self, watcher: usize, member: usize) -> Result<(), Violation> {
+        let Some(stream) = self.watch_stream(watcher, member) else { return Ok(()) };
+        for DecidedWatch { request, is_created } in stream.take_decided() {
+            let is_permitted = self.may_watch(watcher, member, &request.key, &request.range_end)?;
+            if is_created != is_permitted {
+                let name = user_of_watcher(watcher);
+                let state = self.auth_state(member)?;
+                let text = format!("{name} watches {request:?}, created: {is_created}, in {state:?}");
+                return Violation::err(CHECK, text);
+            }
+            if is_created {
+                continue;
+            }
             self.coverage.event("watches denied");
-            self.workload.watchers[watcher].denied.insert(id);
+            let state = &mut self.workload.watchers[watcher];
+            if request.watch_id > MAX_WATCHES as i64 {
+                state.owed.remove(&request.watch_id);
+            } else {
+                state.denied.insert(request.watch_id);
+            }
         }
         Ok(())
     }
 
-    /// The next response of a stream; the first one of a visit or another. Notes which watches are canceled because
+    /// The next step of a stream; the first one of a visit or another. Notes which watches are canceled because
     /// their user may not read their ranges any more. One that is canceled without this reason is noticed by its
     /// answer.
     pub(super) fn next_response_of_watch(
@@ -52,23 +66,36 @@ impl Simulation {
         watcher: usize,
         member: usize,
         is_first: bool,
-    ) -> Result<Option<Result<NextResponse, Damaged>>, Violation> {
+    ) -> Result<Option<ServedStep<Infallible>>, Violation> {
         let changes = self.plan.changes_permissions;
         let has_looked = is_first && changes && self.workload.rng.percent(LOOKED_PERCENT);
-        let process = self.machines[member].process.as_mut();
-        let watches = process.and_then(|process| process.watch_streams.get_mut(&watcher));
-        let Some(watches) = watches else { return Ok(None) };
-        if !changes {
-            return Ok(Some(watches.next(0)));
-        }
+        let Some(watches) = self.watch_stream(watcher, member) else { return Ok(None) };
         if has_looked {
             watches.caller().stop_after_look();
         }
-        let owned = |(id, start, end): (i64, &[u8], &[u8])| (id, start.to_vec(), end.to_vec());
-        let mut gone: Vec<_> = watches.stream().ranges().map(owned).collect();
-        let next = watches.next(0);
-        let left: Vec<i64> = watches.stream().ranges().map(|(id, ..)| id).collect();
-        gone.retain(|(id, ..)| !left.contains(id) && !is_compacted(&next, *id));
+        let mut gone = if changes { ranges_of(watches) } else { Vec::new() };
+        let next = watches.next();
+        let taken = watches.take_taken();
+        if changes {
+            let left: Vec<i64> = watches.stream().ranges().map(|(id, ..)| id).collect();
+            gone.retain(|(id, ..)| {
+                !left.contains(id) && !is_canceled(&taken, *id) && !is_compacted(&next, *id)
+            });
+        }
+        let arrived = watches.arrived();
+        let requests = &mut self.workload.watchers[watcher].requests;
+        requests.take(&taken)?;
+        requests.leave(arrived);
+        match &next {
+            ServedStep::Busy if !gone.is_empty() => {
+                let ids: Vec<i64> = gone.iter().map(|(id, ..)| *id).collect();
+                requests.drop_response(&ids);
+            }
+            ServedStep::Busy | ServedStep::Idle => requests.step()?,
+            ServedStep::Behind => requests.hold(),
+            ServedStep::Send(_) | ServedStep::Damaged(_) | ServedStep::Failed(_) => {}
+        }
+        self.watches_are_decided(watcher, member)?;
         for (id, start, end) in gone {
             if self.may_watch(watcher, member, &start, &end)? {
                 continue;
@@ -129,9 +156,23 @@ impl Simulation {
     }
 }
 
+/// The watches of a stream: their ids, and the first key and the end of their ranges.
+fn ranges_of(watches: &mut SimWatchStream) -> Vec<(i64, Vec<u8>, Vec<u8>)> {
+    let owned = |(id, start, end): (i64, &[u8], &[u8])| (id, start.to_vec(), end.to_vec());
+    watches.stream().ranges().map(owned).collect()
+}
+
+/// Whether the client itself cancels a watch with one of these requests.
+fn is_canceled(taken: &[RequestUnion], id: i64) -> bool {
+    taken.iter().any(|request| match request {
+        RequestUnion::CancelRequest(cancel) => cancel.watch_id == id,
+        RequestUnion::CreateRequest(_) | RequestUnion::ProgressRequest(_) => false,
+    })
+}
+
 /// Whether a response ends a watch because what it needs was compacted.
-fn is_compacted(next: &Result<NextResponse, Damaged>, id: i64) -> bool {
-    let Ok(NextResponse::Send(frame)) = next else { return false };
+fn is_compacted(next: &ServedStep<Infallible>, id: i64) -> bool {
+    let ServedStep::Send(frame) = next else { return false };
     let response = WatchResponse::decode(frame.to_bytes());
     frame.watch_id == id && response.is_ok_and(|response| response.compact_revision > 0)
 }

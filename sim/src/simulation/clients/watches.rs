@@ -5,13 +5,15 @@
 use std::sync::Arc;
 
 use api::etcdserverpb::watch_create_request::FilterType;
-use api::etcdserverpb::{WatchCreateRequest, WatchResponse};
+use api::etcdserverpb::watch_request::RequestUnion;
+use api::etcdserverpb::{WatchCancelRequest, WatchCreateRequest, WatchProgressRequest, WatchResponse};
 use prost::Message;
-use store::PermittedWatches;
-use store::watch::{NextResponse, WatchStream};
+use store::watch::WatchStream;
+use store::{MAX_REQUESTS_AT_ONCE, PermittedWatches, ServedStep};
 
 use super::users::user_of_watcher;
 use crate::checks::limits;
+use crate::checks::streams::watch_requests::TakenRequests;
 use crate::checks::watches::{OwedEvents, WatchOutcome};
 use crate::defects::Defect;
 use crate::plan::key_names::KeyNames;
@@ -20,11 +22,16 @@ use crate::simulation::state::{SimWatcher, Simulation};
 use crate::world::machine::FRAGMENT_BYTES;
 use crate::world::queue::SimEvent;
 use crate::world::watch_caller::SimWatchCaller;
+use crate::world::watch_stream::SimWatchStream;
 
 const MS: u64 = 1_000_000;
 
 /// Most watches on one stream.
-const MAX_WATCHES: usize = 3;
+pub(super) const MAX_WATCHES: usize = 3;
+
+/// Requests of a stream that are taken between two responses with events, where clients send many, by stream: so few
+/// that they often send more, and the product's number.
+const AT_ONCE: [usize; 3] = [2, 11, MAX_REQUESTS_AT_ONCE];
 
 /// The watch id of a response that concerns all watches of its stream.
 const NO_WATCH: i64 = -1;
@@ -108,6 +115,8 @@ impl Simulation {
         let state = &mut self.workload.watchers[watcher];
         state.denied.clear();
         state.revoked.clear();
+        state.owed.retain(|id, _| *id <= MAX_WATCHES as i64);
+        state.brief_watches = 0;
         for id in 1..=(1 + watcher % MAX_WATCHES) {
             state
                 .owed
@@ -119,7 +128,16 @@ impl Simulation {
         let is_blind = self.defect == Some(Defect::WatchNotRechecked);
         let caller = SimWatchCaller::new(user_of_watcher(watcher), reader.clone(), is_blind);
         let stream = process.opened.hub.open(Arc::new(|| {}), FRAGMENT_BYTES);
-        let stream = PermittedWatches::new(stream, reader, caller);
+        let watches = PermittedWatches::new(stream, reader, caller);
+        let at_once = match self.plan.pipelines {
+            true => AT_ONCE[self.workload.stream_rng.below(AT_ONCE.len() as u64) as usize],
+            false => MAX_REQUESTS_AT_ONCE,
+        };
+        state.requests = TakenRequests::new(at_once);
+        let is_unlimited = self.defect == Some(Defect::WatchRequestsUnlimited);
+        let waits = self.defect == Some(Defect::WatchRequestsWait);
+        let limit = if is_unlimited { usize::MAX } else { at_once };
+        let stream = SimWatchStream::new(watches, limit, waits);
         let behind = state.owed.values().any(|owed| owed.next <= current);
         let ids: Vec<i64> = state.owed.keys().copied().collect();
         state.loses_event = behind && self.defect == Some(Defect::WatchSkipsEvent);
@@ -145,6 +163,10 @@ impl Simulation {
         }
         if response.canceled && response.compact_revision == 0 && state.inactive.contains(&id) {
             self.coverage.event("watches canceled");
+            if id > MAX_WATCHES as i64 {
+                state.owed.remove(&id);
+                return Ok(WatchStep::GoOn);
+            }
             return Ok(WatchStep::Create(id));
         }
         // Progress of the whole stream speaks for each of its watches.
@@ -168,30 +190,33 @@ impl Simulation {
         member: usize,
         max_responses: usize,
     ) -> Result<(), Violation> {
+        self.watch_caller_is_known(watcher, member)?;
         if self.workload.rng.percent(10) {
-            self.with_stream(watcher, member, |stream, _| {
-                stream.progress();
-                stream.notify_progress_due();
-            });
+            self.request_of_watcher(watcher, member, RequestUnion::ProgressRequest(WatchProgressRequest {}))?;
+            self.with_stream(watcher, member, WatchStream::notify_progress_due);
         }
         if self.workload.rng.percent(3) {
             let watches = self.workload.watchers[watcher].owed.len() as u64;
             let id = 1 + self.workload.rng.below(watches.max(1)) as i64;
-            self.cancel_watch(watcher, member, id);
+            self.cancel_watch(watcher, member, id)?;
         }
+        self.send_watch_requests(watcher, member)?;
         self.watch_again(watcher, member)?;
         for number in 0..max_responses {
             match self.next_response_of_watch(watcher, member, number == 0)? {
-                Some(Ok(NextResponse::Busy)) => {}
-                None | Some(Ok(NextResponse::Idle)) => break,
-                Some(Err(damaged)) => {
-                    self.with_stream(watcher, member, |stream, _| stream.retry_damaged(damaged.address));
+                Some(ServedStep::Busy) => {}
+                Some(ServedStep::Idle) if self.take_arrived(watcher, member)? => {}
+                None | Some(ServedStep::Idle | ServedStep::Behind) => break,
+                Some(ServedStep::Failed(failure)) => match failure {},
+                Some(ServedStep::Damaged(damaged)) => {
+                    self.with_stream(watcher, member, |stream| stream.retry_damaged(damaged.address));
                     break;
                 }
-                Some(Ok(NextResponse::Send(frame))) => {
+                Some(ServedStep::Send(frame)) => {
                     let Ok(mut response) = WatchResponse::decode(frame.to_bytes()) else {
                         return Violation::err("watches are complete", "a response that does not decode");
                     };
+                    self.workload.watchers[watcher].requests.send(&response)?;
                     limits::response(member, &response, self.plan.names.are_many())?;
                     if self.plan.changes_permissions && !response.created && !response.canceled {
                         self.watch_is_permitted(watcher, member, response.watch_id)?;
@@ -204,7 +229,7 @@ impl Simulation {
                     self.trace.mix(&[7, self.now_ns, watcher as u64, response.events.len() as u64]);
                     match self.take_response(watcher, &response)? {
                         WatchStep::GoOn => {}
-                        WatchStep::Cancel(id) => self.cancel_watch(watcher, member, id),
+                        WatchStep::Cancel(id) => self.cancel_watch(watcher, member, id)?,
                         WatchStep::Create(id) => self.create_watch(watcher, member, id)?,
                     }
                 }
@@ -213,24 +238,18 @@ impl Simulation {
         Ok(())
     }
 
-    fn cancel_watch(&mut self, watcher: usize, member: usize, id: i64) {
-        self.with_stream(watcher, member, |stream, state| {
-            if state.inactive.insert(id) {
-                stream.cancel(id);
-            }
-        });
+    pub(super) fn cancel_watch(&mut self, watcher: usize, member: usize, id: i64) -> Result<(), Violation> {
+        if !self.workload.watchers[watcher].inactive.insert(id) {
+            return Ok(());
+        }
+        let cancel = RequestUnion::CancelRequest(WatchCancelRequest { watch_id: id });
+        self.request_of_watcher(watcher, member, cancel)
     }
 
     /// Does something with a client's stream, if its member has one.
-    fn with_stream(
-        &mut self,
-        watcher: usize,
-        member: usize,
-        act: impl FnOnce(&mut WatchStream, &mut SimWatcher),
-    ) {
-        let process = self.machines[member].process.as_mut();
-        if let Some(stream) = process.and_then(|process| process.watch_streams.get_mut(&watcher)) {
-            act(stream.stream(), &mut self.workload.watchers[watcher]);
+    fn with_stream(&mut self, watcher: usize, member: usize, act: impl FnOnce(&mut WatchStream)) {
+        if let Some(stream) = self.watch_stream(watcher, member) {
+            act(stream.stream());
         }
     }
 

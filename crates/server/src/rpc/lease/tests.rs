@@ -3,10 +3,11 @@ use std::cell::RefCell;
 use std::task::{Context, Poll, Waker};
 
 use futures_util::stream;
+use member::lease::MAX_RENEWALS_IN_FLIGHT;
 use prost::Message;
 use tokio::sync::oneshot;
 
-use super::keep_alive::{MAX_RENEWALS_IN_FLIGHT, answer_all};
+use super::keep_alive::answer_all;
 use super::*;
 
 type Caller = oneshot::Sender<Result<LeaseAnswer, api::Error>>;

@@ -1,26 +1,20 @@
-//! The Watch service: one handler a stream, between the client's requests and the watch hub.
+//! The Watch service: one handler a stream, between its connection and the watches in the store.
 //!
-//! A stream may have a long history to send to a slow client. Its requests do not wait for that: between two responses
-//! with events the handler takes what has arrived, and the answers leave first. A request waits only for the messages
-//! that are ahead of the connection: 32 KiB and one message.
-//!
-//! ```text
-//! client    create 0 from revision 1            create 1         cancel 0
-//! handler   created 0, events 0, events 0, events 0, created 1, events 0, canceled 0, (events of 1 only)
-//! ```
+//! Which request, answer or response with events goes next is decided in [`ServedWatches`]. A request waits only for
+//! the messages that are ahead of the connection: 32 KiB and one message.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use api::etcdserverpb as pb;
-use api::validate;
 use bytes::Bytes;
 use futures_util::{FutureExt, Stream, StreamExt};
-use pb::watch_request::RequestUnion;
-use store::watch::NextResponse;
-use store::{Damaged, PermittedWatches};
+use store::{
+    Damaged, MAX_REQUESTS_AT_ONCE, PermittedWatches, ServedStep, ServedWatches, WatchCaller, WatchRequests,
+};
 use tokio::sync::Notify;
 
-use permissions::{CallPermissions, StreamCaller};
+use permissions::CallPermissions;
 use watch_spans::WatchSpans;
 
 use super::call::{self, Call, decode_in_stream};
@@ -32,11 +26,6 @@ use crate::node::Node;
 
 /// What a response may have beyond the request limit before it is split: etcd's allowance for the gRPC envelope.
 const FRAGMENT_OVERHEAD_BYTES: usize = 512 * 1024;
-
-/// Requests that are taken between two responses with events. With fewer, a client that creates thousands of watches
-/// would wait for thousands of events between; with more, other watches of the stream would wait for long, and more
-/// answers would be in memory.
-const MAX_REQUESTS_AT_ONCE: usize = 64;
 
 pub(super) async fn watch(
     node: Arc<Node>,
@@ -61,7 +50,7 @@ async fn serve(
     let caller = CallPermissions::new(node, call).await?;
     let watches = PermittedWatches::new(watchers, &node.reader, caller);
     let mut stream = ServedStream::new(watches, requests, sink);
-    stream.spans = WatchSpans::of(call.spans.clone());
+    stream.client.spans = WatchSpans::of(call.spans.clone());
     let mut progress = tokio::time::interval(node.limits.progress_interval);
     progress.reset();
     let mut repairs = WatcherRepairs::new();
@@ -84,16 +73,16 @@ async fn serve(
     }
 }
 
-/// A watch stream with its two directions.
+/// A watch stream on its connection.
 struct ServedStream<'a, C, R> {
-    watches: PermittedWatches<C>,
-    /// `None` when the client sends nothing more; it keeps watching until it goes.
-    requests: Option<R>,
-    /// A watch that is created once this member knows what the caller's token was issued by. Later requests wait.
-    held: Option<pb::WatchCreateRequest>,
-    /// What is wrong with the last request. The stream ends with it when the requests before are answered.
-    failure: Option<Failure>,
+    watches: ServedWatches<C, Failure>,
+    client: StreamClient<R>,
     sink: &'a ResponseSink,
+}
+
+/// The client of a stream.
+struct StreamClient<R> {
+    requests: R,
     spans: WatchSpans,
 }
 
@@ -101,110 +90,82 @@ struct ServedStream<'a, C, R> {
 enum Advance {
     /// Something was sent, or other tasks were let run: there may be more.
     More,
-    /// There is nothing to do until a request or an event comes.
+    /// As [`ServedStep::Idle`].
     Idle,
-    /// The next watch can be created once the caller's token is known; the whole stream waits meanwhile.
+    /// As [`ServedStep::Behind`].
     Behind,
-    /// A value must be repaired; its watchers wait meanwhile.
+    /// As [`ServedStep::Damaged`].
     Damaged(Damaged),
 }
 
-impl<'a, C: StreamCaller, R: Stream<Item = Result<Bytes, Failure>> + Unpin> ServedStream<'a, C, R> {
+impl<'a, C, R> ServedStream<'a, C, R>
+where
+    C: WatchCaller,
+    R: Stream<Item = Result<Bytes, Failure>> + Unpin,
+{
     fn new(watches: PermittedWatches<C>, requests: R, sink: &'a ResponseSink) -> ServedStream<'a, C, R> {
-        let (requests, spans) = (Some(requests), WatchSpans::default());
-        ServedStream { watches, requests, held: None, failure: None, sink, spans }
+        let client = StreamClient { requests, spans: WatchSpans::default() };
+        ServedStream { watches: ServedWatches::new(watches, MAX_REQUESTS_AT_ONCE), client, sink }
     }
 
-    /// When the connection takes more: takes requests that have arrived, sends their answers, then one other response.
+    /// Takes the next step when the connection takes more.
     ///
     /// # Errors
     /// What is wrong with a request, when those before it are answered.
     async fn advance(&mut self, term: u64) -> Result<Advance, Failure> {
-        // Nothing is chosen before it can leave: what comes meanwhile may go first.
         self.sink.room().await;
-        for _ in 0..MAX_REQUESTS_AT_ONCE {
-            // Asked without a waker: when nothing is left to send, the stream waits for requests and events at once.
-            if self.next_request().now_or_never().is_none() {
-                break;
-            }
-        }
-        while self.watches.stream().has_answers() {
-            if let damaged @ Advance::Damaged(_) = self.send_next(term).await {
-                return Ok(damaged);
-            }
-        }
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None if self.held.is_some() => Ok(Advance::Behind),
-            None => Ok(self.send_next(term).await),
-        }
-    }
-
-    /// Sends the next response, if there is one.
-    async fn send_next(&mut self, term: u64) -> Advance {
-        match self.watches.next(term) {
-            Ok(NextResponse::Send(frame)) => {
+        Ok(match self.watches.next(&mut self.client, term) {
+            ServedStep::Send(frame) => {
                 let parts = [frame.head, frame.events].into_iter().filter(|part| !part.is_empty());
-                self.sink.send(EncodedMessage(parts.collect())).await;
+                self.sink.push(EncodedMessage(parts.collect()));
                 Advance::More
             }
-            Ok(NextResponse::Busy) => {
+            ServedStep::Busy => {
                 tokio::task::yield_now().await;
                 Advance::More
             }
-            Ok(NextResponse::Idle) => Advance::Idle,
-            Err(damaged) => Advance::Damaged(damaged),
-        }
+            ServedStep::Idle => Advance::Idle,
+            ServedStep::Behind => Advance::Behind,
+            ServedStep::Damaged(damaged) => Advance::Damaged(damaged),
+            ServedStep::Failed(failure) => return Err(failure),
+        })
     }
 
     /// Waits for a request and takes it; forever when there are no more, or the one before is not done.
     async fn next_request(&mut self) {
-        let Some(requests) = self.requests.as_mut().filter(|_| self.held.is_none()) else {
+        if !self.watches.takes_requests() {
             return std::future::pending().await;
-        };
-        let taken = match requests.next().await {
-            Some(body) => body.and_then(|body| self.take(body)),
-            None => {
-                self.requests = None;
-                return;
-            }
-        };
-        if let Err(failure) = taken {
-            (self.requests, self.failure) = (None, Some(failure));
         }
+        let next = self.client.requests.next().await.map(decode_request);
+        self.watches.take(next, &mut self.client);
     }
 
-    fn take(&mut self, body: Bytes) -> Result<(), Failure> {
-        match decode_in_stream::<pb::WatchRequest>(body)?.request_union {
-            Some(RequestUnion::CreateRequest(create)) => match validate::watch_start(&create) {
-                Ok(()) if self.watches.caller().is_behind() => self.held = Some(create),
-                Ok(()) => self.create(&create),
-                Err(error) => self.watches.stream().refuse(error.message()),
-            },
-            Some(RequestUnion::CancelRequest(cancel)) => {
-                self.spans.canceled(cancel.watch_id);
-                self.watches.stream().cancel(cancel.watch_id);
-            }
-            Some(RequestUnion::ProgressRequest(_)) => self.watches.stream().progress(),
-            // etcd ignores what it does not know, so that newer clients can ask.
-            None => {}
-        }
-        Ok(())
+    /// As [`ServedWatches::create_held`].
+    fn create_held(&mut self, resolved: Result<(), api::Error>) {
+        self.watches.create_held(resolved, &mut self.client);
+    }
+}
+
+impl<R: Stream<Item = Result<Bytes, Failure>> + Unpin> WatchRequests for StreamClient<R> {
+    type Failure = Failure;
+
+    fn next_request(&mut self) -> Poll<Option<Result<pb::WatchRequest, Failure>>> {
+        // Asked without a waker: when nothing is left to send, the stream waits for requests and events at once.
+        let next = self.requests.poll_next_unpin(&mut Context::from_waker(Waker::noop()));
+        next.map(|next| next.map(decode_request))
     }
 
-    fn create(&mut self, request: &pb::WatchCreateRequest) {
-        let id = self.watches.create(request);
+    fn created(&mut self, id: Option<i64>, request: &pb::WatchCreateRequest) {
         self.spans.created(id, request);
     }
 
-    /// Creates the watch that was held, by what is known of the caller's token now; refuses it if that has failed.
-    fn create_held(&mut self, resolved: Result<(), api::Error>) {
-        match (self.held.take(), resolved) {
-            (Some(request), Ok(())) => self.create(&request),
-            (Some(_), Err(error)) => self.watches.refuse(error),
-            (None, _) => {}
-        }
+    fn canceled(&mut self, id: i64) {
+        self.spans.canceled(id);
     }
+}
+
+fn decode_request(body: Result<Bytes, Failure>) -> Result<pb::WatchRequest, Failure> {
+    decode_in_stream(body?)
 }
 
 mod permissions;

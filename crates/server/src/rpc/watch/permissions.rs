@@ -7,13 +7,6 @@ use crate::grpc::Failure;
 use crate::node::Node;
 use crate::rpc::call::Call;
 
-/// The caller of a stream, by what this member has applied.
-pub(super) trait StreamCaller: WatchCaller {
-    /// Whether this member has not applied yet what the caller's token was issued by, or not checked the token.
-    /// [`Node::resolve_token`] helps.
-    fn is_behind(&self) -> bool;
-}
-
 /// The caller of a call.
 pub(super) struct CallPermissions<'a> {
     node: &'a Node,
@@ -43,9 +36,8 @@ impl WatchCaller for CallPermissions<'_> {
     fn auth_shown(&self) -> u64 {
         self.node.reader.auth_shown()
     }
-}
 
-impl StreamCaller for CallPermissions<'_> {
+    /// [`Node::resolve_token`] helps.
     fn is_behind(&self) -> bool {
         self.node.identify_applied(&self.call.credentials).is_none()
     }

@@ -3,9 +3,10 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use pb::watch_request::RequestUnion;
 use prost::Message;
 use store::watch::Hub;
-use store::{BatchContext, Caller, Command, Limits, Reader, Store, ValueRef, Values, WatchCaller};
+use store::{BatchContext, Caller, Command, Limits, Reader, Store, ValueRef, Values};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::*;
@@ -65,9 +66,7 @@ impl WatchCaller for Scripted {
         self.asked.set(self.asked.get() + 1);
         u64::from(self.has_revoked())
     }
-}
 
-impl StreamCaller for Scripted {
     fn is_behind(&self) -> bool {
         self.is_behind.load(Ordering::Relaxed)
     }
