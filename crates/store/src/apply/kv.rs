@@ -168,7 +168,7 @@ impl BatchApply<'_> {
     /// Moves the key in `slot` from one lease to another; 0 is none.
     fn reattach(&mut self, slot: u32, from: i64, to: i64) {
         if from != 0 && from != to {
-            self.state.unfinished.detached.push((from, slot));
+            self.state.unfinished.detached.insert((from, slot));
         }
         self.state.lessor.reattach(slot, from, to);
         if from != to {

@@ -43,6 +43,8 @@ mod work;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use batch::{BatchApply, BatchResults};
@@ -126,10 +128,12 @@ pub(crate) fn slice(shared: &StoreShared, batch: &mut BatchInProgress, spent: &m
         // What the next compare needs is in memory.
         left = left.max(1);
     }
+    // What ended commands had detached may be a million keys: it is freed without the lock.
+    let mut detached = Vec::new();
     let mut state = shared.state.write();
     assert!(batch.ctx.index > state.applied.index, "entries are applied once, in order");
     let before = left;
-    let end = batch.go_on(&mut state, &*shared.values, &mut left);
+    let end = batch.go_on(&mut state, &*shared.values, &mut left, &mut detached);
     *spent += before - left;
     if matches!(end, SliceEnd::BatchEnds) {
         state.applied = AppliedId { index: batch.ctx.index, term: batch.ctx.term };
@@ -187,8 +191,14 @@ impl BatchInProgress {
         self.fetched.bytes()
     }
 
-    /// Goes on until the slice ends.
-    fn go_on(&mut self, state: &mut StoreState, values: &dyn Values, left: &mut usize) -> SliceEnd {
+    /// Goes on until the slice ends. Moves the keys that commands had detached to `ended`, when they end.
+    fn go_on(
+        &mut self,
+        state: &mut StoreState,
+        values: &dyn Values,
+        left: &mut usize,
+        ended: &mut Vec<BTreeSet<(i64, u32)>>,
+    ) -> SliceEnd {
         let BatchInProgress { ctx, commands, begun, work, fetched, looks_ahead, results, .. } = self;
         let (caller, has_caller, left_before) = (&ANONYMOUS, false, *left);
         let mut apply =
@@ -210,7 +220,8 @@ impl BatchInProgress {
             apply.has_caller = ctx.has_caller.get(*begun - 1).copied().unwrap_or(false);
             match apply.go_on(present) {
                 WorkProgress::Done(outcome) => {
-                    apply.state.unfinished.detached.clear();
+                    let detached = std::mem::take(&mut apply.state.unfinished.detached);
+                    ended.extend(Some(detached).filter(|detached| !detached.is_empty()));
                     apply.results.outcomes.push(outcome);
                 }
                 WorkProgress::GoesOn(rest) => {

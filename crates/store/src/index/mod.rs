@@ -58,6 +58,7 @@ mod tests;
 
 pub(crate) use builder::{BuiltRecords, IndexBuilder};
 pub(crate) use key::IndexKey;
+pub(crate) use key_bytes::KeyBytes;
 #[cfg(doc)]
 use key_index::RecordSlab;
 pub use key_index::VERSION_OVERHEAD_BYTES;

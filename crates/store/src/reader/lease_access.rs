@@ -2,7 +2,7 @@
 //!
 //! Leases may have many keys, so they are visited in bounded steps, between which others run. The keys change between
 //! the steps. A key that is attached all the time is visited; one that is attached during the check may be missed, as
-//! if the call had come before.
+//! if the call had come before. A command in progress has attached and detached nothing until its end.
 
 use api::Error;
 
@@ -67,13 +67,13 @@ impl LeaseAccess {
                 Permit::Ranges(ranges) if self.is_to_write => state.lessor.unchecked_from(lease, ranges),
                 _ => 0,
             };
-            for slot in state.lessor.slots_from(lease, self.next_slot.max(known)) {
+            for slot in state.lease_slots_from(lease, self.next_slot.max(known)) {
                 if left == 0 {
                     self.next_slot = slot;
                     return Ok(false);
                 }
                 left -= 1;
-                let key = state.index.key(slot);
+                let Some(key) = state.key_attached(lease, slot) else { continue };
                 if self.is_to_write { permit.write(&key, &[])? } else { permit.read(&key, &[])? }
             }
             self.leases.next();

@@ -9,9 +9,7 @@ use api::Error;
 use bytes::Bytes;
 
 use super::handle::Reader;
-use crate::auth::{Caller, Permit};
-use crate::state::StoreState;
-use crate::types::Revision;
+use crate::auth::Caller;
 
 /// A walk over the keys of a lease.
 pub struct LeaseKeyScan {
@@ -52,38 +50,21 @@ impl LeaseKeyScan {
             self.keys.clear();
         }
         let permit = state.auth.permit(caller);
-        let mut slots = state.lessor.slots_from(self.lease, self.next_slot);
+        let mut slots = state.lease_slots_from(self.lease, self.next_slot);
         let found = slots.by_ref().take(max_keys);
-        for key in found.filter_map(|slot| key_attached(&state, self.lease, slot)) {
-            self.keys.push(readable(&permit, key)?);
+        for key in found.filter_map(|slot| state.key_attached(self.lease, slot)) {
+            permit.read(&key, &[])?;
+            self.keys.push(Bytes::copy_from_slice(&key));
         }
         if let Some(next) = slots.next() {
             self.next_slot = next;
             return Ok(None);
         }
         drop(slots);
-        let detached = state.unfinished.detached.iter().filter(|(lease, _)| *lease == self.lease);
-        for key in detached.filter_map(|(_, slot)| key_attached(&state, self.lease, *slot)) {
-            self.keys.push(readable(&permit, key)?);
-        }
         drop(state);
         let mut keys = std::mem::take(&mut self.keys);
         keys.sort_unstable();
         keys.dedup();
         Ok(Some(keys))
     }
-}
-
-fn readable(permit: &Permit, key: Bytes) -> Result<Bytes, Error> {
-    permit.read(&key, &[])?;
-    Ok(key)
-}
-
-/// The key in `slot`, if it is attached to the lease at the newest revision.
-fn key_attached(state: &StoreState, lease: i64, slot: u32) -> Option<Bytes> {
-    let record = state.index.at_slot(slot);
-    let at = Revision { main: state.revision, sub: u32::MAX };
-    let is_attached = !state.unfinished.is_mid_command
-        || record.live_until(at).is_some_and(|version| version.lease == lease);
-    is_attached.then(|| Bytes::copy_from_slice(&state.index.key(slot)))
 }

@@ -13,6 +13,7 @@
 //! purging raises `purged` towards it in small steps, and not beyond a pinned revision.
 
 mod alarms;
+mod attached;
 mod changes;
 mod check;
 mod compaction_hash;

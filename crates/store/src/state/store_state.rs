@@ -1,5 +1,7 @@
 //! The replicated state itself.
 
+use std::collections::BTreeSet;
+
 use super::alarms::Alarms;
 use super::changes::ChangeTracker;
 use super::compaction_hash::CompactionHash;
@@ -74,7 +76,7 @@ pub(crate) struct UnfinishedBatch {
     /// The state hash after the last applied entry, while a batch is in progress.
     pub(crate) hash_before: Option<u64>,
     /// Keys that the command in progress has detached from a lease: (lease, slot).
-    pub(crate) detached: Vec<(i64, u32)>,
+    pub(crate) detached: BTreeSet<(i64, u32)>,
 }
 
 impl Default for StoreState {

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use api::Error;
+use api::etcdserverpb::request_op::Request;
 use authpb::permission::Type::Readwrite;
 use proptest::prelude::*;
 
 use super::*;
 use crate::Slice;
-use crate::testing::{grant, put_request, small_limits};
+use crate::testing::{delete_request, grant, op, put_request, small_limits};
 
 fn attach(key: &str, lease: i64) -> Command {
     Command::Put(pb::PutRequest { lease, ..put_request(key, "v") })
@@ -91,7 +92,7 @@ fn a_transaction_goes_on_where_its_leases_were_left() {
         }
     }
     let puts = [attach("a1", 7), attach("a2", 8), attach("a3", 7)].map(|put| match put {
-        Command::Put(request) => crate::testing::op(pb::request_op::Request::RequestPut(request)),
+        Command::Put(request) => op(Request::RequestPut(request)),
         _ => unreachable!("they are puts"),
     });
     let request = pb::TxnRequest { success: puts.to_vec(), ..Default::default() };
@@ -121,6 +122,48 @@ fn readers_visit_a_bounded_number_of_keys_in_one_hold() {
     let root = user(&bench, "root");
     assert_eq!(bench.reader.access_to_list(root, vec![7]).step(), Ok(true));
     assert_eq!(bench.reader.access_to_renew(user(&bench, "none"), 7).step(), Err(Error::PermissionDenied));
+}
+
+/// Renewing or listing a lease, asked of a walk to its end.
+fn may_renew_and_list(bench: &TestStore, name: &str, lease: i64) -> [Result<(), Error>; 2] {
+    let caller = user(bench, name);
+    let (reader, leases) = (&bench.reader, vec![lease]);
+    [reader.access_to_renew(caller.clone(), lease), reader.access_to_list(caller, leases)].map(
+        |mut access| {
+            while !access.step()? {}
+            Ok(())
+        },
+    )
+}
+
+#[test]
+fn readers_see_the_keys_from_before_a_command_until_it_ends() {
+    let mut bench = bench(2);
+    bench.outcome_as(Caller::Internal, grant(8, 60)).expect("granted");
+    for (key, lease) in [("b0", 7), ("c0", 7), ("c1", 7), ("c2", 7), ("c3", 7), ("c4", 7), ("b1", 8)] {
+        bench.outcome_as(Caller::Internal, attach(key, lease)).expect("root may");
+    }
+    // The first operation attaches a key to lease 8, the second detaches the keys of lease 7 that ann may not write,
+    // the others keep the command in progress when all of them are detached.
+    let put = |key, lease| op(Request::RequestPut(pb::PutRequest { lease, ..put_request(key, "v") }));
+    let delete = op(Request::RequestDeleteRange(delete_request("c", "d")));
+    let success = vec![put("d0", 8), delete, put("e0", 0), put("e1", 0), put("e2", 0), put("e3", 0)];
+    let (ctx, commands) = bench.entry(vec![Command::Txn(pb::TxnRequest { success, ..Default::default() })]);
+    bench.store.begin_batch(crate::BatchContext { callers: vec![Caller::Internal], ..ctx }, commands);
+    let (refused, permitted) = ([Err(Error::PermissionDenied); 2], [Ok(()); 2]);
+    let mut slices_with_changes = 0;
+    while let Slice::Partial { .. } = bench.store.apply_slice(&mut 0) {
+        slices_with_changes += usize::from(bench.store.is_mid_command());
+        assert_eq!(
+            may_renew_and_list(&bench, "ann", 7),
+            refused,
+            "{slices_with_changes}: c0 to c4 are there"
+        );
+        assert_eq!(may_renew_and_list(&bench, "ann", 8), permitted, "{slices_with_changes}: d0 is not there");
+    }
+    assert!(slices_with_changes >= 3, "{slices_with_changes}");
+    assert_eq!(may_renew_and_list(&bench, "ann", 7), permitted);
+    assert_eq!(may_renew_and_list(&bench, "ann", 8), refused);
 }
 
 /// Who puts which key with the lease or without it: names by number, keys by letter and number.

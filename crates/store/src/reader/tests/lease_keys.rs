@@ -55,6 +55,23 @@ fn keys_that_stay_are_found_whatever_happens_between_the_steps() {
 }
 
 #[test]
+fn keys_that_a_command_in_progress_has_detached_are_found_in_steps() {
+    let mut bench = TestStore::with_slices_of(9);
+    bench.outcome(grant(7, 60)).unwrap();
+    (0..10).for_each(|number| attach(&mut bench, &format!("k{number}"), 7));
+    let (ctx, commands) = bench.entry(vec![crate::testing::delete("k", "l")]);
+    bench.store.begin_batch(ctx, commands);
+    assert!(matches!(bench.store.apply_slice(&mut 0), crate::Slice::Partial { .. }));
+    assert!(bench.reader.lease_keys_len(7) < 4, "most keys are detached");
+    let (keys, steps) = finish(&mut bench.reader.lease_keys(7));
+    assert_eq!((keys.len(), steps), (10, 10_usize.div_ceil(small_limits().chunk_keys)));
+    let mut scan = bench.reader.lease_keys(7);
+    assert!(scan.step().is_none());
+    assert!(matches!(bench.store.apply_slice(&mut 0), crate::Slice::Last(_)));
+    assert_eq!(finish(&mut scan).0.len(), small_limits().chunk_keys, "the others are gone");
+}
+
+#[test]
 fn a_snapshot_between_the_steps_begins_the_walk_again() {
     let mut from = TestStore::new();
     from.outcome(grant(7, 60)).unwrap();
