@@ -219,6 +219,19 @@ impl Simulation {
         }
     }
 
+    /// A member answers what no client waits for: an operator does, or nobody any more.
+    fn answer_to_nobody(&mut self, member: usize, token: u64, answer: Answer) -> Result<(), Violation> {
+        self.operator_is_answered(member, token, &answer);
+        match answer {
+            Answer::SnapshotFrom(_) | Answer::SnapshotTaken | Answer::SnapshotRefused(_) => {
+                self.snapshot_answered(member, token, answer);
+                Ok(())
+            }
+            Answer::LeaderMoved | Answer::MembersChanged(_) | Answer::Failed(_) | Answer::Repaired => Ok(()),
+            _ => Violation::err("one answer a request", format!("member {member} answers {token} twice")),
+        }
+    }
+
     /// A member answers a request.
     pub(in crate::simulation) fn answered(
         &mut self,
@@ -232,17 +245,7 @@ impl Simulation {
             return self.renewal_is_answered(member, renewal, &answer);
         }
         let Some(pending) = process.pending.remove(&token) else {
-            self.operator_is_answered(member, token, &answer);
-            return match answer {
-                Answer::SnapshotFrom(_) | Answer::SnapshotTaken | Answer::SnapshotRefused(_) => {
-                    self.snapshot_answered(member, token, answer);
-                    Ok(())
-                }
-                Answer::LeaderMoved | Answer::MembersChanged(_) | Answer::Failed(_) | Answer::Repaired => {
-                    Ok(())
-                }
-                _ => Violation::err("one answer a request", format!("member {member} answers {token} twice")),
-            };
+            return self.answer_to_nobody(member, token, answer);
         };
         self.checks.checked += 1;
         match answer {
