@@ -264,6 +264,8 @@ pub(crate) struct RunEnd {
     pub(crate) final_writes_sent: bool,
     /// Final writes that are not answered yet.
     pub(crate) unanswered_writes: Vec<u64>,
+    /// How often the check of convergence has waited for members that apply.
+    pub(crate) postponed: u32,
     /// Members that have not been read completely, and until when they must have been.
     pub(crate) unread_members: BTreeSet<usize>,
     pub(crate) read_until_ns: u64,
