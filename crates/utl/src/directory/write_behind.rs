@@ -31,12 +31,12 @@ pub(crate) struct WriteBehindDisk {
     queue: Queue,
 }
 
-type Change = Box<dyn FnOnce() -> io::Result<()> + Send>;
+type QueuedChange = Box<dyn FnOnce() -> io::Result<()> + Send>;
 
 /// The changes that wait.
 #[derive(Clone)]
 struct Queue {
-    changes: SyncSender<Change>,
+    changes: SyncSender<QueuedChange>,
     /// Of the first change that failed.
     failure: Arc<OnceLock<io::Error>>,
 }
@@ -89,10 +89,10 @@ impl WriteBehindDisk {
     }
 }
 
-/// Carries out changes until nobody can add any.
-fn carry_out(changes: &Receiver<Change>, failure: &OnceLock<io::Error>) {
+/// Carries out changes until no disk and no file is left to add any.
+fn carry_out(changes: &Receiver<QueuedChange>, failure: &OnceLock<io::Error>) {
     for change in changes {
-        // The first failure stays; a change that is left out is dropped, so whoever waits for it goes on.
+        // The first failure stays; a change that is left out is dropped, so a caller that waits for it goes on.
         if failure.get().is_none()
             && let Err(error) = change()
         {
@@ -118,7 +118,7 @@ impl Queue {
         }))
     }
 
-    fn add(&self, change: Change) -> io::Result<()> {
+    fn add(&self, change: QueuedChange) -> io::Result<()> {
         match self.failure.get() {
             Some(_) => Err(self.failed()),
             None => self.changes.send(change).map_err(|_| self.failed()),

@@ -219,8 +219,8 @@ impl Simulation {
         }
     }
 
-    /// A member answers what no client waits for: an operator does, or nobody any more.
-    fn answer_to_nobody(&mut self, member: usize, token: u64, answer: Answer) -> Result<(), Violation> {
+    /// A member answers what no client waits for: an operator does, or no caller any more.
+    fn answer_to_no_client(&mut self, member: usize, token: u64, answer: Answer) -> Result<(), Violation> {
         self.operator_is_answered(member, token, &answer);
         match answer {
             Answer::SnapshotFrom(_) | Answer::SnapshotTaken | Answer::SnapshotRefused(_) => {
@@ -245,7 +245,7 @@ impl Simulation {
             return self.renewal_is_answered(member, renewal, &answer);
         }
         let Some(pending) = process.pending.remove(&token) else {
-            return self.answer_to_nobody(member, token, answer);
+            return self.answer_to_no_client(member, token, answer);
         };
         self.checks.checked += 1;
         match answer {

@@ -1,0 +1,95 @@
+//! Log objects in order: the next one is read, checked and decrypted while the caller works on one. Two of them are in
+//! memory, each of some 16 MiB.
+
+use tokio::task::JoinHandle;
+
+use super::ArchiveReader;
+use crate::error::ArchiveError;
+use crate::objects::LogObject;
+
+/// Reads log objects, each while the caller works on the one before it.
+pub struct LogReader<'a> {
+    reader: &'a ArchiveReader,
+    firsts: std::vec::IntoIter<u64>,
+    /// The next one.
+    ahead: Option<LogAhead>,
+}
+
+/// A log object on its way.
+struct LogAhead {
+    first: u64,
+    log: JoinHandle<Result<LogObject, ArchiveError>>,
+}
+
+impl<'a> LogReader<'a> {
+    /// Of the objects that begin with these entries.
+    pub(super) fn new(reader: &'a ArchiveReader, firsts: Vec<u64>) -> LogReader<'a> {
+        LogReader { reader, firsts: firsts.into_iter(), ahead: None }
+    }
+
+    /// Begins to read the next one.
+    fn begin(&mut self) -> Option<LogAhead> {
+        let first = self.firsts.next()?;
+        let (archive, owner) = (self.reader.archive.clone(), self.reader.owner);
+        let log = self.reader.runtime.spawn(async move { archive.log(first, &owner).await });
+        Some(LogAhead { first, log })
+    }
+}
+
+impl Iterator for LogReader<'_> {
+    /// The first entry of an object, and the object, unless it is missing, damaged or foreign, or the store failed.
+    type Item = (u64, Result<LogObject, ArchiveError>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let LogAhead { first, log } = self.ahead.take().or_else(|| self.begin())?;
+        let read = self.reader.runtime.block_on(log);
+        let read = read.unwrap_or_else(|why| Err(ArchiveError::Wrong(format!("cannot read the log: {why}"))));
+        self.ahead = self.begin();
+        Some((first, read))
+    }
+}
+
+impl Drop for LogReader<'_> {
+    /// What no caller waits for any more is not read.
+    fn drop(&mut self) {
+        if let Some(ahead) = &self.ahead {
+            ahead.log.abort();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::stelepb::{BackupEntriesResponse, BackupEntry, BackupPoint};
+
+    use super::*;
+    use crate::objects::Archive;
+
+    #[test]
+    fn the_next_log_object_is_read_while_one_is_used() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let url = dir.path().display().to_string();
+        let archive = Archive::open(&url, None, true).expect("it is made");
+        let owner = BackupPoint { cluster_id: 7, index: 1, ..Default::default() };
+        let object = |index| {
+            let entries = vec![BackupEntry { index, term: 1, ..Default::default() }];
+            LogObject { answers: vec![BackupEntriesResponse { entries, ..Default::default() }] }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            archive.claim(&owner).await.expect("it is ours");
+            for first in 1..=3 {
+                archive.put_log(first, &owner, &object(first)).await.expect("it is written");
+            }
+        });
+        let reader = ArchiveReader::open(&url, None).expect("there is one");
+        let mut logs = reader.logs(vec![1, 2, 9, 3]);
+        let ahead = |logs: &LogReader<'_>| logs.ahead.as_ref().map(|ahead| ahead.first);
+        let mut next = || (logs.next().map(|(first, log)| (first, log.ok())), ahead(&logs));
+        assert_eq!(next(), (Some((1, Some(object(1)))), Some(2)));
+        assert_eq!(next(), (Some((2, Some(object(2)))), Some(9)));
+        assert_eq!(next(), (Some((9, None)), Some(3)), "there is no such object");
+        assert_eq!(next(), (Some((3, Some(object(3)))), None));
+        assert_eq!(next(), (None, None));
+    }
+}
