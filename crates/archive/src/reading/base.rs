@@ -9,8 +9,9 @@ use api::stelepb::BackupPoint;
 use bytes::Bytes;
 use tokio::task::JoinHandle;
 
-use super::ArchiveReader;
+use super::source::ArchiveSource;
 use crate::error::ArchiveError;
+use crate::names::BaseName;
 use crate::objects::{Archive, check_owner};
 use crate::sealed::{CHUNK_BYTES, HEADER_BYTES, MAX_POINT_BYTES, ObjectKind, Opener, PREFIX_BYTES};
 
@@ -22,7 +23,7 @@ const MAX_KEPT_GROUPS: usize = 4;
 
 /// A base, whose content can be read at any place.
 pub struct BaseReader<'a> {
-    reader: &'a ArchiveReader,
+    source: &'a ArchiveSource,
     path: String,
     point: BackupPoint,
     opener: Arc<Opener>,
@@ -60,20 +61,20 @@ struct GroupFrames {
 }
 
 impl<'a> BaseReader<'a> {
-    /// Opens a base. As [`ArchiveReader::base`].
-    pub(super) fn open(reader: &'a ArchiveReader, name: &BaseName) -> Result<BaseReader<'a>, ArchiveError> {
+    /// Opens a base. As `ArchiveReader::base`.
+    pub(super) fn open(source: &'a ArchiveSource, name: &BaseName) -> Result<BaseReader<'a>, ArchiveError> {
         let path = name.path();
         let damaged = |why: String| ArchiveError::damaged(&path, why);
-        let length = reader.runtime.block_on(reader.archive.length(&path))?;
+        let length = source.runtime.block_on(source.archive.length(&path))?;
         let head = (HEADER_BYTES + PREFIX_BYTES + MAX_POINT_BYTES) as u64;
         // Stores refuse a range without bytes.
         let head = match length.min(head) {
             0 => Bytes::new(),
-            bytes => reader.runtime.block_on(reader.archive.part(&path, 0..bytes))?,
+            bytes => source.runtime.block_on(source.archive.part(&path, 0..bytes))?,
         };
         let (opener, point, frames_at) =
-            Opener::begin(ObjectKind::Base, &head, reader.archive.key()).map_err(damaged)?;
-        check_owner(&reader.owner, &point)?;
+            Opener::begin(ObjectKind::Base, &head, source.archive.key()).map_err(damaged)?;
+        check_owner(&source.owner, &point)?;
         if BaseName::of(&point) != *name {
             return Err(damaged(format!("it is the state after entry {}, under another name", point.index)));
         }
@@ -81,7 +82,7 @@ impl<'a> BaseReader<'a> {
         let bytes = opener.content_bytes(frames).ok_or_else(|| damaged("it is cut off".to_owned()))?;
         let (kept, ahead, last_read, is_damaged) = Default::default();
         let base = BaseReader {
-            reader,
+            source,
             path,
             point,
             opener: Arc::new(opener),
@@ -139,7 +140,7 @@ impl<'a> BaseReader<'a> {
     }
 
     /// Reads all of it, and tells the bytes.
-    fn check(&self, read: &mut dyn FnMut(u64)) -> Result<(), ArchiveError> {
+    pub(super) fn check(&self, read: &mut dyn FnMut(u64)) -> Result<(), ArchiveError> {
         let groups = self.bytes / CHUNK_BYTES as u64 / READ_FRAMES;
         (0..=groups).try_for_each(|number| self.group(number).map(|group| read(group.len() as u64)))
     }
@@ -186,7 +187,7 @@ impl<'a> BaseReader<'a> {
 
     /// Reads a group, and begins to read the next one if this one followed the one before.
     fn fetch(&self, number: u64, group: GroupFrames) -> Result<Bytes, ArchiveError> {
-        let ArchiveReader { runtime, archive, .. } = self.reader;
+        let ArchiveSource { runtime, archive, .. } = self.source;
         let before = self.last_read.replace(Some(number));
         let follows = before.is_some_and(|before| before + 1 == number);
         let content = match self.ahead.take() {
@@ -251,8 +252,8 @@ mod tests {
             writer.frame(b"end", true).await.expect("it is written");
             writer.finish().await.expect("it is whole");
         });
-        let reader = ArchiveReader::open(&url, None).expect("there is one");
-        let base = reader.base(&BaseName::of(&point)).expect("it is whole");
+        let source = ArchiveSource::open(&url, None).expect("there is one");
+        let base = BaseReader::open(&source, &BaseName::of(&point)).expect("it is whole");
         let ahead = || base.ahead.borrow().as_ref().map(|ahead| ahead.number);
         let first = |number: u64| {
             let mut byte = [0];

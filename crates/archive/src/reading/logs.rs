@@ -3,13 +3,13 @@
 
 use tokio::task::JoinHandle;
 
-use super::ArchiveReader;
+use super::source::ArchiveSource;
 use crate::error::ArchiveError;
 use crate::objects::LogObject;
 
 /// Reads log objects, each while the caller works on the one before it.
 pub struct LogReader<'a> {
-    reader: &'a ArchiveReader,
+    source: &'a ArchiveSource,
     firsts: std::vec::IntoIter<u64>,
     /// The next one.
     ahead: Option<LogAhead>,
@@ -23,15 +23,15 @@ struct LogAhead {
 
 impl<'a> LogReader<'a> {
     /// Of the objects that begin with these entries.
-    pub(super) fn new(reader: &'a ArchiveReader, firsts: Vec<u64>) -> LogReader<'a> {
-        LogReader { reader, firsts: firsts.into_iter(), ahead: None }
+    pub(super) fn new(source: &'a ArchiveSource, firsts: Vec<u64>) -> LogReader<'a> {
+        LogReader { source, firsts: firsts.into_iter(), ahead: None }
     }
 
     /// Begins to read the next one.
     fn begin(&mut self) -> Option<LogAhead> {
         let first = self.firsts.next()?;
-        let (archive, owner) = (self.reader.archive.clone(), self.reader.owner);
-        let log = self.reader.runtime.spawn(async move { archive.log(first, &owner).await });
+        let (archive, owner) = (self.source.archive.clone(), self.source.owner);
+        let log = self.source.runtime.spawn(async move { archive.log(first, &owner).await });
         Some(LogAhead { first, log })
     }
 }
@@ -42,7 +42,7 @@ impl Iterator for LogReader<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let LogAhead { first, log } = self.ahead.take().or_else(|| self.begin())?;
-        let read = self.reader.runtime.block_on(log);
+        let read = self.source.runtime.block_on(log);
         let read = read.unwrap_or_else(|why| Err(ArchiveError::Wrong(format!("cannot read the log: {why}"))));
         self.ahead = self.begin();
         Some((first, read))
@@ -82,8 +82,8 @@ mod tests {
                 archive.put_log(first, &owner, &object(first)).await.expect("it is written");
             }
         });
-        let reader = ArchiveReader::open(&url, None).expect("there is one");
-        let mut logs = reader.logs(vec![1, 2, 9, 3]);
+        let source = ArchiveSource::open(&url, None).expect("there is one");
+        let mut logs = LogReader::new(&source, vec![1, 2, 9, 3]);
         let ahead = |logs: &LogReader<'_>| logs.ahead.as_ref().map(|ahead| ahead.first);
         let mut next = || (logs.next().map(|(first, log)| (first, log.ok())), ahead(&logs));
         assert_eq!(next(), (Some((1, Some(object(1)))), Some(2)));

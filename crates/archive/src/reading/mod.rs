@@ -4,28 +4,25 @@
 //! | file | holds |
 //! |---|---|
 //! | `base` | a base, read at any place |
+//! | `source` | the archive, and the thread that reads ahead |
 //! | `logs` | log objects, one after the other |
 
 mod base;
 mod logs;
+mod source;
 
 use api::stelepb::BackupPoint;
-use tokio::runtime::Runtime;
 
 use crate::error::ArchiveError;
 use crate::key::SecretKey;
 use crate::names::BaseName;
-use crate::objects::Archive;
 
 pub use base::BaseReader;
 pub use logs::LogReader;
+use source::ArchiveSource;
 
 /// An archive that is read.
-pub struct ArchiveReader {
-    runtime: Runtime,
-    archive: Archive,
-    owner: BackupPoint,
-}
+pub struct ArchiveReader(ArchiveSource);
 
 /// Consecutive states that can be restored, each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,22 +43,12 @@ impl ArchiveReader {
     /// # Errors
     /// There is none, it cannot be reached, or has another key.
     pub fn open(url: &str, key: Option<SecretKey>) -> Result<ArchiveReader, ArchiveError> {
-        // A thread of its own reads ahead.
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(1).thread_name("stele-archive").enable_all().build();
-        let runtime =
-            runtime.map_err(|error| ArchiveError::Wrong(format!("cannot begin to read: {error}")))?;
-        let archive = Archive::open(url, key, false)?;
-        let owner = runtime.block_on(archive.owner())?;
-        let owner = owner.ok_or_else(|| {
-            ArchiveError::Wrong(format!("{url} holds no archive: `stele ctl backup {url}` makes one"))
-        })?;
-        Ok(ArchiveReader { runtime, archive, owner })
+        Ok(ArchiveReader(ArchiveSource::open(url, key)?))
     }
 
     /// Whose archive it is.
     pub fn owner(&self) -> &BackupPoint {
-        &self.owner
+        &self.0.owner
     }
 
     /// All bases, oldest first.
@@ -69,7 +56,7 @@ impl ArchiveReader {
     /// # Errors
     /// The store failed.
     pub fn bases(&self) -> Result<Vec<BaseName>, ArchiveError> {
-        self.runtime.block_on(self.archive.bases())
+        self.0.runtime.block_on(self.0.archive.bases())
     }
 
     /// The first entries of those log objects that hold entries from `next` on, in order.
@@ -77,7 +64,7 @@ impl ArchiveReader {
     /// # Errors
     /// The store failed.
     pub fn logs_from(&self, next: u64) -> Result<Vec<u64>, ArchiveError> {
-        let mut logs = self.runtime.block_on(self.archive.logs())?;
+        let mut logs = self.0.runtime.block_on(self.0.archive.logs())?;
         let begin = logs.partition_point(|first| *first <= next).saturating_sub(1);
         logs.drain(..begin);
         Ok(logs)
@@ -88,12 +75,12 @@ impl ArchiveReader {
     /// # Errors
     /// The store failed.
     pub fn stored_bytes(&self) -> Result<u64, ArchiveError> {
-        self.runtime.block_on(self.archive.stored_bytes())
+        self.0.runtime.block_on(self.0.archive.stored_bytes())
     }
 
     /// Reads the log objects that begin with these entries, in order.
     pub fn logs(&self, firsts: Vec<u64>) -> LogReader<'_> {
-        LogReader::new(self, firsts)
+        LogReader::new(&self.0, firsts)
     }
 
     /// The last state that was noted as the newest one.
@@ -101,7 +88,7 @@ impl ArchiveReader {
     /// # Errors
     /// It is damaged, or the store failed.
     pub fn progress(&self) -> Result<Option<BackupPoint>, ArchiveError> {
-        self.runtime.block_on(self.archive.progress())
+        self.0.runtime.block_on(self.0.archive.progress())
     }
 
     /// Opens a base.
@@ -109,7 +96,7 @@ impl ArchiveReader {
     /// # Errors
     /// It is missing, damaged or foreign; the store failed.
     pub fn base(&self, name: &BaseName) -> Result<BaseReader<'_>, ArchiveError> {
-        BaseReader::open(self, name)
+        BaseReader::open(&self.0, name)
     }
 
     /// Reads every object, and returns what can be restored. `read` receives the bytes as they are read, and `damaged`

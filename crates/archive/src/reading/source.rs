@@ -1,0 +1,35 @@
+//! The archive that is read, and the runtime in which it is: one thread, which also reads ahead.
+
+use api::stelepb::BackupPoint;
+use tokio::runtime::Runtime;
+
+use crate::error::ArchiveError;
+use crate::key::SecretKey;
+use crate::objects::Archive;
+
+/// An archive, and whose it is.
+pub(super) struct ArchiveSource {
+    pub(super) runtime: Runtime,
+    pub(super) archive: Archive,
+    pub(super) owner: BackupPoint,
+}
+
+impl ArchiveSource {
+    /// Opens an archive.
+    ///
+    /// # Errors
+    /// There is none, it cannot be reached, or has another key.
+    pub(super) fn open(url: &str, key: Option<SecretKey>) -> Result<ArchiveSource, ArchiveError> {
+        // A thread of its own reads ahead.
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(1).thread_name("stele-archive").enable_all().build();
+        let runtime =
+            runtime.map_err(|error| ArchiveError::Wrong(format!("cannot begin to read: {error}")))?;
+        let archive = Archive::open(url, key, false)?;
+        let owner = runtime.block_on(archive.owner())?;
+        let owner = owner.ok_or_else(|| {
+            ArchiveError::Wrong(format!("{url} holds no archive: `stele ctl backup {url}` makes one"))
+        })?;
+        Ok(ArchiveSource { runtime, archive, owner })
+    }
+}
