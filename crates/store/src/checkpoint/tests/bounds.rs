@@ -199,6 +199,25 @@ fn removed_keys_are_divided_into_frames_however_many_they_are() {
     assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
 }
 
+/// With a `--snapshot-count` of millions, a delta may follow more changes than this, of which most were purged.
+#[test]
+fn a_delta_after_more_than_a_million_changes_is_restored() {
+    const BATCHES: usize = (1 << 20) / 1_000 + 2;
+    let mut bench = TestStore::within(crate::Limits::default());
+    bench.put("0", "value");
+    let mut chain = base(&mut bench);
+    bench.store.checkpoint_written();
+    for batch in 0..BATCHES {
+        let key = |number: usize| format!("{}", (batch * 1_000 + number) % 3_000);
+        bench.apply((0..1_000).map(|number| Command::Put(put_request(&key(number), ""))).collect());
+    }
+    let revision = bench.delete("0", "1");
+    bench.compact(revision).unwrap();
+    while !bench.store.purge_step(1_000) {}
+    chain.extend(bench.store.begin_checkpoint(CheckpointKind::Delta));
+    assert_eq!(restore(&chain).unwrap().hash(), bench.reader.state_hash().1);
+}
+
 #[test]
 fn long_keys_close_a_frame_of_removed_keys() {
     let mut bench = TestStore::new();
