@@ -5,8 +5,8 @@ mod rig;
 use std::path::Path;
 
 use log::{
-    BackgroundJob, CheckpointKind, Disk, Entry, Fault, LogId, MemDisk, Operation, RecordSizes, Space,
-    StoredValue,
+    BackgroundJob, CheckpointKind, Disk, Entry, Fault, LogId, MemDisk, Operation, Options, RecordSizes,
+    Space, StoredValue,
 };
 use rig::{Rig, make_room, open, options};
 
@@ -203,4 +203,82 @@ fn fill_segment(rig: &mut Rig) {
         rig.append(None, vec![entry]);
     }
     assert!(rig.sync());
+}
+
+/// A log in two directories, of which the WAL directory is a file system of so many bytes.
+fn with_wal_disk(bytes: u64, wal_dir_bytes: u64) -> Rig {
+    let rig = Rig::with(&two_disks(wal_dir_bytes));
+    rig.disk.set_capacity_of(Path::new("/wal"), bytes);
+    rig
+}
+
+fn two_disks(wal_dir_bytes: u64) -> Options {
+    Options { wal_dir: Some("/wal".into()), wal_dir_bytes, ..options() }
+}
+
+fn moved(rig: &Rig) -> usize {
+    rig.disk.list(Path::new("/data/member/data")).expect("the directory is there").len()
+}
+
+/// The disk of the WAL directory is smaller than the sealed segments that may stay there.
+#[test]
+fn sealed_segments_leave_a_full_wal_disk_for_the_data_disk() {
+    let mut rig = with_wal_disk(8 * 4096, 100 * 4096);
+    let (mut values, mut waits) = (0, 0);
+    while values < 200 {
+        let entry = next_entry(&rig);
+        if rig.try_append(None, vec![entry]).is_some() {
+            assert!(rig.sync());
+            values += 1;
+        } else {
+            waits += 1;
+            assert!(waits < 100, "no more than {values} values fit");
+            rig.log.retry_space();
+            rig.background();
+        }
+    }
+    rig.log.retry_space();
+    rig.background();
+    assert_eq!(rig.log.space(), Space::Ok);
+    assert!(moved(&rig) > 10, "{} segments moved", moved(&rig));
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &two_disks(0)).expect("what was synced is there"));
+}
+
+/// Segments are made where the log is written, also while nothing can be copied to the data disk.
+#[test]
+fn a_full_data_disk_leaves_the_log_the_space_of_the_wal_disk() {
+    let mut rig = with_wal_disk(16 * 4096, 0);
+    leave(&rig.disk, 0);
+    let mut values = 0;
+    for _ in 0..20 {
+        values += fill(&mut rig, None).len();
+        rig.log.retry_space();
+    }
+    assert!(values > 80, "{values} values on 16 segments");
+    assert_eq!((rig.log.space(), moved(&rig)), (Space::Low, 0));
+    rig.disk.set_capacity(None);
+    for _ in 0..3 {
+        rig.log.retry_space();
+        while has_made_one(&mut rig) {}
+    }
+    assert_eq!(rig.log.space(), Space::Ok);
+    assert!(moved(&rig) > 10, "{} segments moved", moved(&rig));
+    rig.check(open(&rig.disk.crash(&mut |_| 1), &two_disks(0)).expect("what was synced is there"));
+}
+
+/// What is free on the data disk is for the copies that let files go.
+#[test]
+fn a_segment_that_would_take_what_is_kept_free_does_not_move() {
+    let mut rig = with_wal_disk(16 * 4096, 0);
+    leave(&rig.disk, 4096 + 3000);
+    for _ in 0..3 {
+        fill_segment(&mut rig);
+    }
+    let jobs = (0..100).take_while(|_| has_made_one(&mut rig)).count();
+    assert!(jobs < 10, "a move that fails is not tried again at once: {jobs} jobs");
+    assert_eq!((rig.log.space(), moved(&rig)), (Space::Ok, 0));
+    leave(&rig.disk, 2 * 4096);
+    fill_segment(&mut rig);
+    while has_made_one(&mut rig) {}
+    assert_eq!(moved(&rig), 1, "it is tried again when there is another segment");
 }

@@ -77,6 +77,7 @@ impl MemDisk {
             directories: state.directories.clone(),
             unsynced_names: state.unsynced_names.clone(),
             capacity: state.capacity,
+            mounted: state.mounted.clone(),
             next_inode: state.next_inode,
             ..MemState::default()
         };
@@ -141,6 +142,12 @@ impl MemDisk {
     /// Limits the sum of all files' lengths; `None` lifts the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
+    }
+
+    /// Makes a directory a file system of its own, and limits the sum of the lengths of the files below it. They do not
+    /// count elsewhere.
+    pub fn set_capacity_of(&self, dir: &Path, bytes: u64) {
+        self.state.lock().mounted.insert(dir.to_owned(), bytes);
     }
 
     /// Limits the files that are open at once; past it opening and creating fail with `EMFILE`. `None` lifts the limit.
@@ -255,9 +262,8 @@ impl Disk for MemDisk {
         Ok(Box::new(MemLock { state: self.state.clone(), path: path.to_owned() }))
     }
 
-    fn free_bytes(&self, _dir: &Path) -> io::Result<u64> {
-        let state = self.state.lock();
-        Ok(state.capacity.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes())))
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        Ok(self.state.lock().free_bytes(dir).unwrap_or(u64::MAX))
     }
 }
 

@@ -45,6 +45,8 @@ pub(super) struct MemState {
     /// From this count of changes on, everything fails.
     pub(super) stop_at: Option<u64>,
     pub(super) capacity: Option<u64>,
+    /// Directories that are file systems of their own, and the capacity of each.
+    pub(super) mounted: BTreeMap<PathBuf, u64>,
     /// Most files that may be open at once.
     pub(super) max_open: Option<u64>,
     pub(super) next_inode: u64,
@@ -106,14 +108,25 @@ impl MemState {
         }
     }
 
-    pub(super) fn used_bytes(&self) -> u64 {
-        self.names.values().map(|inode| self.inodes[inode].length).sum()
+    /// Bytes that are free on the file system of this path; `None` if it is not limited.
+    pub(super) fn free_bytes(&self, path: &Path) -> Option<u64> {
+        let mount = self.mount(path);
+        let capacity = mount.map_or(self.capacity, |mount| self.mounted.get(mount).copied())?;
+        let here = self.names.iter().filter(|(path, _)| self.mount(path) == mount);
+        Some(capacity.saturating_sub(here.map(|(_, inode)| self.inodes[inode].length).sum()))
+    }
+
+    fn mount<'a>(&self, path: &'a Path) -> Option<&'a Path> {
+        path.ancestors().find(|dir| self.mounted.contains_key(*dir))
     }
 
     pub(super) fn reserve(&self, inode: u64, length: u64) -> io::Result<()> {
-        let Some(capacity) = self.capacity else { return Ok(()) };
         let growth = length.saturating_sub(self.inodes[&inode].length);
-        match growth > 0 && self.used_bytes() + growth > capacity {
+        if growth == 0 || (self.capacity.is_none() && self.mounted.is_empty()) {
+            return Ok(());
+        }
+        let path = self.names.iter().find_map(|(path, named)| (*named == inode).then_some(path.as_path()));
+        match self.free_bytes(path.unwrap_or(Path::new(""))).is_some_and(|free| growth > free) {
             true => Err(io::ErrorKind::StorageFull.into()),
             false => Ok(()),
         }

@@ -105,7 +105,7 @@ impl Log {
             chain: parts.chain,
             preallocated: parts.preallocated,
             retirement: FileRetirement::new(shared.clone(), layout()),
-            wal_dir: WalDirMoves::new(shared.clone(), disk.clone(), layout(), options.wal_dir_bytes),
+            wal_dir: WalDirMoves::new(shared.clone(), factory.clone(), options.wal_dir_bytes),
             checkpoints: parts.checkpoints,
             relocations: Relocations::new(shared.clone(), factory.clone(), numbers.clone()),
             installs: SnapshotInstalls::new(shared.clone(), factory.clone(), numbers),
@@ -284,7 +284,13 @@ impl Log {
         if self.preallocated.lacks_descriptors() {
             self.shared.files.close_older_half();
         }
+        self.may_have_space();
+    }
+
+    /// What failed for want of space may be tried again.
+    fn may_have_space(&mut self) {
         self.preallocated.retry();
+        self.wal_dir.retry();
     }
 
     /// The next background job, if there is one.
@@ -311,8 +317,8 @@ impl Log {
 
     fn next_move(&mut self) -> Option<BackgroundWork> {
         let (active, durable) = (self.writes.active_number(), self.writes.durable());
-        let is_idle = self.wal_dir.is_idle();
-        let next = if is_idle { self.wal_dir.next_move(&self.chain, active, durable) } else { None };
+        let (is_idle, is_low) = (self.wal_dir.is_idle(), self.space() == Space::Low);
+        let next = if is_idle { self.wal_dir.next_move(&self.chain, active, durable, is_low) } else { None };
         next.map(BackgroundWork::Move)
     }
 
@@ -322,7 +328,7 @@ impl Log {
         match done.0 {
             BackgroundOutcome::Prepared(done) => self.preallocated.prepared(done, self.chain.newest_number()),
             BackgroundOutcome::Removed { path, result } => {
-                self.preallocated.retry();
+                self.may_have_space();
                 result.map_err(JobError::io("remove", &path))
             }
             BackgroundOutcome::Measured(free_bytes) => {

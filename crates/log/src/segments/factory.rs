@@ -13,6 +13,10 @@ use crate::disk::{Disk, File};
 use crate::format::{FileHeader, FileType, HEADER_BYTES, Layout, UNFINISHED_SUFFIX, file_name};
 use crate::types::Identity;
 
+/// Segments that must fit on the disk of the data beside those that are ready: relocation copies the values of nearly
+/// empty files into a file of this size, before the files can go.
+const FREE_SEGMENTS: u64 = 1;
+
 /// What is needed to make files of a log. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct SegmentFactory {
@@ -62,6 +66,25 @@ impl SegmentFactory {
     pub(crate) fn free_bytes(&self) -> io::Result<u64> {
         let (wal, data) = (&self.layout.wal, &self.layout.data);
         Ok(self.disk.free_bytes(wal)?.min(self.disk.free_bytes(data)?))
+    }
+
+    /// Bytes that are left free for what frees space.
+    pub(crate) fn kept_free_bytes(&self) -> u64 {
+        FREE_SEGMENTS * self.segment_bytes
+    }
+
+    /// Whether a new segment of this length can be made, and so much is free afterwards, on both disks if the WAL
+    /// directory is on one of its own.
+    pub(crate) fn has_space_for(&self, bytes: u64, keeps_free: u64) -> io::Result<bool> {
+        let (wal, data) = (&self.layout.wal, &self.layout.data);
+        let has_room = self.disk.free_bytes(wal)? >= bytes.saturating_add(keeps_free);
+        Ok(has_room && self.disk.free_bytes(data)? >= keeps_free)
+    }
+
+    /// Whether a sealed segment of this length can be copied into the data directory, and what is kept free is left.
+    pub(crate) fn has_space_to_move(&self, bytes: u64) -> io::Result<bool> {
+        let free = self.disk.free_bytes(&self.layout.data)?;
+        Ok(free >= bytes.saturating_add(self.kept_free_bytes()))
     }
 
     fn prepare(

@@ -4,8 +4,8 @@
 //! Segment numbers ascend along the log, so a preallocated segment with a lower number than the newest segment cannot
 //! be used any more; it is recycled under a new number.
 //!
-//! Space is *low* from the first segment that cannot be made until all are ready again, and while less than
-//! [`FREE_SEGMENTS`] could be made beside them: what is free then is for copies of values and for checkpoints, without
+//! Space is *low* from the first segment that cannot be made until all are ready again, and while less is free beside
+//! them than [is kept free](SegmentFactory::kept_free_bytes): that is for copies of values and for checkpoints, without
 //! which nothing can be freed. A segment that would take it is not made, unless it is the only one.
 
 use std::collections::VecDeque;
@@ -17,10 +17,6 @@ use super::file_numbers::FileNumbers;
 use super::room::{MissingSegments, RecordSizes, missing, record_bytes};
 use crate::error::{JobError, is_full, is_out_of_descriptors};
 use crate::read::ValueFile;
-
-/// Segments that must fit on the disk beside those that are ready: relocation copies the values of nearly empty files
-/// into a file of this size, before the files can go.
-const FREE_SEGMENTS: u64 = 1;
 
 /// Whether client writes may continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,10 +88,11 @@ pub(crate) struct PreparationDone {
 
 impl PreparationJob {
     pub(crate) fn run(self) -> PreparationDone {
-        let needed = if self.old.is_some() { 0 } else { self.bytes.saturating_add(self.keeps_free) };
-        let result = match self.factory.free_bytes() {
-            Ok(free) if free < needed => Err(io::ErrorKind::StorageFull.into()),
-            _ => self.factory.segment(self.number, self.bytes, self.old.as_ref()),
+        let result = match self.old.is_some()
+            || self.factory.has_space_for(self.bytes, self.keeps_free).unwrap_or(true)
+        {
+            true => self.factory.segment(self.number, self.bytes, self.old.as_ref()),
+            false => Err(io::ErrorKind::StorageFull.into()),
         };
         PreparationDone { number: self.number, result, free_bytes: self.factory.free_bytes() }
     }
@@ -178,7 +175,7 @@ impl PreallocatedSegments {
             self.preparing += 1;
             let old = self.old.pop();
             // Without any segment not even a vote can be recorded.
-            let keeps_free = if self.ready.is_empty() { 0 } else { FREE_SEGMENTS * segment_bytes };
+            let keeps_free = if self.ready.is_empty() { 0 } else { self.factory.kept_free_bytes() };
             let (factory, number) = (self.factory.clone(), self.numbers.next());
             PreparationJob { factory, number, bytes, keeps_free, old }
         })
@@ -233,7 +230,7 @@ impl PreallocatedSegments {
     }
 
     fn lacks_free_bytes(&self) -> bool {
-        self.free_bytes < FREE_SEGMENTS * self.factory.segment_bytes
+        self.free_bytes < self.factory.kept_free_bytes()
     }
 
     /// Whether more old files would be of use.

@@ -9,15 +9,19 @@
 //!                                                 removes the original
 //!   3. new readers open data/2b.seg; wal-dir/2b.seg is freed when the pins of its epoch are released
 //! ```
+//!
+//! A move leaves free on the data disk what is kept there for copies and checkpoints, without which nothing is freed.
+//! One that would not, or failed, is tried again when there is another segment, or space may be available.
 
 use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::chain::SegmentChain;
-use crate::disk::{Disk, File};
+use super::factory::SegmentFactory;
+use crate::disk::File;
 use crate::error::JobError;
-use crate::format::{Layout, UNFINISHED_SUFFIX, file_name};
+use crate::format::{UNFINISHED_SUFFIX, file_name};
 use crate::read::{SharedFiles, ValueFile};
 
 /// Bytes copied at once.
@@ -26,21 +30,20 @@ const COPY_BYTES: u64 = 1 << 20;
 /// Which segments leave the WAL directory, one at a time.
 pub(crate) struct WalDirMoves {
     shared: Arc<SharedFiles>,
-    disk: Arc<dyn Disk>,
-    layout: Arc<Layout>,
+    factory: SegmentFactory,
     /// Bytes of sealed segments that may stay in the WAL directory.
     max_bytes: u64,
     /// The segment of the running job.
     moving: Option<u32>,
-    /// The newest segment when there was last found to be nothing to move: until there is another one, no segment is
-    /// sealed, and the sealed ones do not grow. This is asked for in every step of the owner.
+    /// The newest segment when there was last found to be nothing to move, or a move began that has not succeeded:
+    /// until there is another one, no segment is sealed, and the sealed ones do not grow. This is asked for in every
+    /// step of the owner.
     settled_at: Option<u32>,
 }
 
 /// Copies a segment into the data directory; runs on a background thread.
 pub(crate) struct WalDirMove {
-    disk: Arc<dyn Disk>,
-    layout: Arc<Layout>,
+    factory: SegmentFactory,
     file: Arc<ValueFile>,
     from: PathBuf,
     length: u64,
@@ -54,18 +57,13 @@ pub(crate) struct WalDirMoveDone {
 }
 
 impl WalDirMoves {
-    pub(crate) fn new(
-        shared: Arc<SharedFiles>,
-        disk: Arc<dyn Disk>,
-        layout: Arc<Layout>,
-        max_bytes: u64,
-    ) -> WalDirMoves {
-        WalDirMoves { shared, disk, layout, max_bytes, moving: None, settled_at: None }
+    pub(crate) fn new(shared: Arc<SharedFiles>, factory: SegmentFactory, max_bytes: u64) -> WalDirMoves {
+        WalDirMoves { shared, factory, max_bytes, moving: None, settled_at: None }
     }
 
     /// Whether a next move may begin: the WAL directory is a separate one, and no move is running.
     pub(crate) fn is_idle(&self) -> bool {
-        self.layout.separate_wal && self.moving.is_none()
+        self.factory.layout.separate_wal && self.moving.is_none()
     }
 
     /// The segment that is being moved: its file must not be freed or written.
@@ -74,12 +72,14 @@ impl WalDirMoves {
     }
 
     /// Plans to move the oldest sealed segment if the WAL directory holds too much. `active` is the segment being
-    /// written, `durable` the end of what is durable.
+    /// written, `durable` the end of what is durable. While space is low (`is_low`), any sealed segment is too much:
+    /// the disk of the directory may be smaller than the limit.
     pub(crate) fn next_move(
         &mut self,
         chain: &SegmentChain,
         active: Option<u32>,
         durable: u64,
+        is_low: bool,
     ) -> Option<WalDirMove> {
         assert!(self.is_idle(), "one segment is moved at a time");
         let newest = chain.newest_number();
@@ -89,10 +89,10 @@ impl WalDirMoves {
         let sealed = chain.iter().filter(|segment| Some(segment.number) != active);
         let here: Vec<Arc<ValueFile>> = sealed
             .filter_map(|segment| self.shared.files.get(segment.number))
-            .filter(|file| file.path() == Some(self.layout.segment(file.number)))
+            .filter(|file| file.path() == Some(self.factory.layout.segment(file.number)))
             .collect();
         let bytes: u64 = here.iter().map(|file| file.recorded()).sum();
-        if bytes <= self.max_bytes {
+        if bytes <= if is_low { 0 } else { self.max_bytes } {
             self.settled_at = newest;
             return None;
         }
@@ -103,9 +103,9 @@ impl WalDirMoves {
             return None;
         }
         self.moving = Some(oldest.number);
+        self.settled_at = newest;
         Some(WalDirMove {
-            disk: self.disk.clone(),
-            layout: self.layout.clone(),
+            factory: self.factory.clone(),
             file: oldest.clone(),
             from: oldest.path()?,
             length: oldest.recorded(),
@@ -119,12 +119,18 @@ impl WalDirMoves {
         self.moving = None;
         match result {
             Ok((path, handle)) => {
+                self.settled_at = None;
                 file.set_location(&path, Some(handle));
                 self.shared.files.note_opened(&file);
                 Ok((file, from))
             }
             Err(source) => Err(JobError::Io { action: "move", path: from, source: Arc::new(source) }),
         }
+    }
+
+    /// Space may be available, or has become low: looks again for a segment to move.
+    pub(crate) fn retry(&mut self) {
+        self.settled_at = None;
     }
 }
 
@@ -135,24 +141,27 @@ impl WalDirMove {
     }
 
     fn copy(&self) -> io::Result<(PathBuf, Arc<dyn File>)> {
-        let number = self.file.number;
-        let unfinished = self.layout.data.join(file_name(number, UNFINISHED_SUFFIX));
-        if self.disk.exists(&unfinished)? {
-            self.disk.remove(&unfinished)?;
+        if !self.factory.has_space_to_move(self.length)? {
+            return Err(io::ErrorKind::StorageFull.into());
         }
-        let source = self.disk.open(&self.from)?;
-        let target = self.disk.create_new(&unfinished)?;
+        let (disk, layout, number) = (&self.factory.disk, &self.factory.layout, self.file.number);
+        let unfinished = layout.data.join(file_name(number, UNFINISHED_SUFFIX));
+        if disk.exists(&unfinished)? {
+            disk.remove(&unfinished)?;
+        }
+        let source = disk.open(&self.from)?;
+        let target = disk.create_new(&unfinished)?;
         let copied = copy(source.as_ref(), target.as_ref(), self.length)
             .and_then(|()| target.sync_data())
             .and_then(|()| compare(source.as_ref(), target.as_ref(), self.length));
         if let Err(error) = copied {
             // Best effort: the next open removes unfinished files.
-            let _ = self.disk.remove(&unfinished);
+            let _ = disk.remove(&unfinished);
             return Err(error);
         }
-        let path = self.layout.moved_segment(number);
-        self.disk.rename(&unfinished, &path)?;
-        self.disk.sync_dir(&self.layout.data)?;
+        let path = layout.moved_segment(number);
+        disk.rename(&unfinished, &path)?;
+        disk.sync_dir(&layout.data)?;
         Ok((path, target))
     }
 }
@@ -199,6 +208,7 @@ fn read_all(file: &dyn File, buffer: &mut [u8], offset: u64) -> io::Result<()> {
 mod tests {
     //! Which segment moves next, and what a move changes.
     use super::*;
+    use crate::disk::Disk;
     use crate::segments::LogSegment;
     use crate::testing::Parts;
     use crate::types::address_at;
@@ -207,46 +217,61 @@ mod tests {
     fn bench(max_bytes: u64) -> (Parts, SegmentChain, WalDirMoves) {
         let parts = Parts::new().expect("an empty disk");
         let chain = parts.segments(3, 1_000).expect("the disk has room");
-        let Parts { shared, factory, layout, .. } = &parts;
-        let moves = WalDirMoves::new(shared.clone(), factory.disk.clone(), layout.clone(), max_bytes);
+        let moves = WalDirMoves::new(parts.shared.clone(), parts.factory.clone(), max_bytes);
         (parts, chain, moves)
     }
 
     #[test]
     fn the_oldest_segment_moves_when_the_sealed_ones_are_too_much() {
         let (_, chain, mut moves) = bench(2_000);
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none(), "the active segment does not count");
+        assert!(
+            moves.next_move(&chain, Some(3), u64::MAX, false).is_none(),
+            "the active segment does not count"
+        );
         assert_eq!((moves.moving(), moves.is_idle()), (None, true));
         let (_, chain, mut moves) = bench(1_999);
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_some());
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_some());
         assert_eq!((moves.moving(), moves.is_idle()), (Some(1), false));
+    }
+
+    #[test]
+    fn any_sealed_segment_is_too_much_while_space_is_low() {
+        let (_, chain, mut moves) = bench(2_000);
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none());
+        moves.retry();
+        for number in [1, 2] {
+            let next = moves.next_move(&chain, Some(3), u64::MAX, true).expect("it is sealed");
+            let (file, _) = moves.moved(next.run()).expect("the disk has room");
+            assert_eq!(file.number, number);
+        }
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, true).is_none(), "the active segment stays");
     }
 
     /// With hundreds of segments, each step of the owner would look at all of them.
     #[test]
     fn the_segments_are_looked_at_once_until_there_is_another() {
         let (parts, mut chain, mut moves) = bench(2_000);
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none());
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none());
         let sealed = parts.shared.files.get(1).expect("it is known");
         parts.shared.files.set_recorded(&sealed, 5_000);
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none(), "it was not looked at");
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none(), "it was not looked at");
         let opened_at = address_at(4, 152);
         chain.push(LogSegment { number: 4, previous_index: 40, opened_at });
-        assert!(moves.next_move(&chain, Some(4), u64::MAX).is_some());
+        assert!(moves.next_move(&chain, Some(4), u64::MAX, false).is_some());
     }
 
     #[test]
     fn a_segment_moves_only_when_it_is_durable_to_its_end() {
         let (_, chain, mut moves) = bench(0);
         let opened = address_at(2, 152);
-        assert!(moves.next_move(&chain, Some(3), opened - 1).is_none());
-        assert!(moves.next_move(&chain, Some(3), opened).is_some());
+        assert!(moves.next_move(&chain, Some(3), opened - 1, false).is_none());
+        assert!(moves.next_move(&chain, Some(3), opened, false).is_some());
     }
 
     #[test]
     fn only_a_separate_wal_directory_is_emptied() {
-        let Parts { shared, factory, layout, .. } = Parts::with_layout(None).expect("an empty disk");
-        assert!(!WalDirMoves::new(shared, factory.disk, layout, 0).is_idle());
+        let Parts { shared, factory, .. } = Parts::with_layout(None).expect("an empty disk");
+        assert!(!WalDirMoves::new(shared, factory, 0).is_idle());
     }
 
     #[test]
@@ -257,7 +282,7 @@ mod tests {
         original.write_at(&[IoSlice::new(b"an entry")], 992).expect("the disk has room");
         let unfinished = parts.layout.data.join("00000001.new");
         parts.disk.create_new(&unfinished).expect("a move that failed left it");
-        let next = moves.next_move(&chain, Some(3), u64::MAX).expect("two segments are too much");
+        let next = moves.next_move(&chain, Some(3), u64::MAX, false).expect("two segments are too much");
         let (file, retired_path) = moves.moved(next.run()).expect("the disk has room");
         assert_eq!((file.path(), retired_path), (Some(new_path.clone()), old_path));
         assert_eq!(parts.names(&parts.layout.data), ["00000001.seg"]);
@@ -266,7 +291,7 @@ mod tests {
         assert_eq!(copy.length().expect("a length"), 1_000, "what is only allocated is not copied");
         compare(original.as_ref(), copy.as_ref(), 1_000).expect("its bytes are durable");
         assert!(moves.is_idle());
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_none(), "one segment is not too much");
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none(), "one segment is not too much");
     }
 
     #[test]
@@ -274,12 +299,14 @@ mod tests {
         let (parts, chain, mut moves) = bench(1_999);
         let file = parts.shared.files.get(1).expect("it is known");
         parts.shared.files.set_recorded(&file, 5_000);
-        let next = moves.next_move(&chain, Some(3), u64::MAX).expect("two segments are too much");
+        let next = moves.next_move(&chain, Some(3), u64::MAX, false).expect("two segments are too much");
         let failed = moves.moved(next.run());
         assert!(matches!(failed, Err(JobError::Io { action: "move", .. })), "the file has 4,096 bytes");
         assert_eq!(file.path(), Some(parts.layout.segment(1)));
         assert!(parts.names(&parts.layout.data).is_empty());
-        assert!(moves.next_move(&chain, Some(3), u64::MAX).is_some());
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none(), "it would fail again");
+        moves.retry();
+        assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_some());
     }
 
     #[test]

@@ -40,9 +40,10 @@ impl Bench {
 
     /// Moves segment 1 to the data directory, and retires it under its old path.
     fn move_first(&mut self) {
-        let Parts { shared, factory, layout, .. } = &self.parts;
-        let mut moves = WalDirMoves::new(shared.clone(), factory.disk.clone(), layout.clone(), 0);
-        let next = moves.next_move(&self.chain, Some(3), u64::MAX).expect("segments 1 and 2 are too much");
+        let Parts { shared, factory, .. } = &self.parts;
+        let mut moves = WalDirMoves::new(shared.clone(), factory.clone(), 0);
+        let next =
+            moves.next_move(&self.chain, Some(3), u64::MAX, false).expect("segments 1 and 2 are too much");
         let (file, old_path) = moves.moved(next.run()).expect("the disk has room");
         self.retirement.retire(file, old_path);
     }
