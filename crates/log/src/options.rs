@@ -36,7 +36,7 @@ pub struct Options {
     pub reserve_segments: usize,
     /// Files kept open for reading, see [`OPEN_FILES`].
     pub open_files: usize,
-    /// Bytes of sealed segments in a separate WAL directory, see [`WAL_DIR_BYTES`].
+    /// Bytes that sealed segments may take in a separate WAL directory, see [`WAL_DIR_BYTES`].
     pub wal_dir_bytes: u64,
 }
 

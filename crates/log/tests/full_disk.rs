@@ -6,9 +6,9 @@ use std::path::Path;
 
 use log::{
     BackgroundJob, CheckpointKind, Disk, Entry, Fault, LogId, MemDisk, Operation, Options, RecordSizes,
-    Space, StoredValue,
+    Space, StoredValue, WriteJob,
 };
-use rig::{Rig, make_room, open, options};
+use rig::{Rig, make_room, no_clock, open, options};
 
 const RESERVE: &str = "/data/member/checkpoint/RESERVE";
 
@@ -244,18 +244,41 @@ fn sealed_segments_leave_a_full_wal_disk_for_the_data_disk() {
     rig.check(open(&rig.disk.crash(&mut |_| 1), &two_disks(0)).expect("what was synced is there"));
 }
 
+/// Runs all background jobs, and space is never low.
+fn work_with_space(rig: &mut Rig) {
+    let values = rig.state().entries.len();
+    while has_made_one(rig) {
+        assert_eq!(rig.log.space(), Space::Ok, "after {values} values");
+    }
+}
+
 /// The sealed segments that may stay, one that is copied, the active one, two that are ready, and what is kept free.
 #[test]
 fn a_wal_disk_of_five_segments_more_than_what_may_stay_there_is_never_low() {
     let mut rig = with_wal_disk(9 * 4096, 4 * 4096);
     for _ in 0..200 {
-        rig.background();
-        assert_eq!(rig.log.space(), Space::Ok, "after {} values", rig.state().entries.len());
+        work_with_space(&mut rig);
         let entry = next_entry(&rig);
         rig.append(None, vec![entry]);
         assert!(rig.sync());
     }
     assert!(moved(&rig) > 10, "{} segments moved", moved(&rig));
+}
+
+/// Each start ends a segment, however little it holds, and so does a log that frees space.
+#[test]
+fn segments_that_hold_little_count_as_what_they_take_of_the_wal_disk() {
+    let mut rig = with_wal_disk(9 * 4096, 4 * 4096);
+    for _ in 0..20 {
+        let entry = next_entry(&rig);
+        rig.append(None, vec![entry]);
+        assert!(rig.sync());
+        work_with_space(&mut rig);
+        let rolled = rig.log.roll_over().expect("the next segment and the reserve are ready");
+        rig.log.complete(WriteJob::run_all(vec![rolled.job], &no_clock)).expect("the disk has room");
+    }
+    rig.background();
+    assert_eq!(moved(&rig), 20 + 1 - 4);
 }
 
 /// Segments are made where the log is written, also while nothing can be copied to the data disk.

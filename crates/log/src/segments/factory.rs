@@ -13,7 +13,7 @@ use crate::disk::{Disk, File};
 use crate::format::{FileHeader, FileType, HEADER_BYTES, Layout, UNFINISHED_SUFFIX, file_name};
 use crate::types::Identity;
 
-/// Segments that must fit on the disk of the data beside those that are ready: relocation copies the values of nearly
+/// Segments that must fit on each disk beside those that are ready: relocation copies the values of nearly
 /// empty files into a file of this size, before the files can go.
 const FREE_SEGMENTS: u64 = 1;
 

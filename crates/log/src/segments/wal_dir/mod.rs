@@ -31,7 +31,7 @@ const COPY_BYTES: u64 = 1 << 20;
 pub(crate) struct WalDirMoves {
     shared: Arc<SharedFiles>,
     factory: SegmentFactory,
-    /// Bytes of sealed segments that may stay in the WAL directory.
+    /// Bytes that sealed segments may take in the WAL directory.
     max_bytes: u64,
     /// The segment of the running job.
     moving: Option<u32>,
@@ -91,7 +91,8 @@ impl WalDirMoves {
             .filter_map(|segment| self.shared.files.get(segment.number))
             .filter(|file| file.path() == Some(self.factory.layout.segment(file.number)))
             .collect();
-        let bytes: u64 = here.iter().map(|file| file.recorded()).sum();
+        // A segment keeps what was allocated for it, however little it holds.
+        let bytes: u64 = here.iter().map(|file| file.recorded().max(self.factory.segment_bytes)).sum();
         if bytes <= if is_low { 0 } else { self.max_bytes } {
             self.settled_at = newest;
             return None;

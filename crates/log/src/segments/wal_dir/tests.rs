@@ -2,10 +2,10 @@
 use super::*;
 use crate::disk::Disk;
 use crate::segments::LogSegment;
-use crate::testing::Parts;
+use crate::testing::{Parts, SEGMENT_BYTES};
 use crate::types::address_at;
 
-/// Segments 1, 2 and 3 of 1,000 bytes each; the last is active.
+/// Segments 1, 2 and 3 with 1,000 bytes each, which take as much as if they were full; the last is active.
 fn bench(max_bytes: u64) -> (Parts, SegmentChain, WalDirMoves) {
     let parts = Parts::new().expect("an empty disk");
     let chain = parts.segments(3, 1_000).expect("the disk has room");
@@ -15,17 +15,17 @@ fn bench(max_bytes: u64) -> (Parts, SegmentChain, WalDirMoves) {
 
 #[test]
 fn the_oldest_segment_moves_when_the_sealed_ones_are_too_much() {
-    let (_, chain, mut moves) = bench(2_000);
+    let (_, chain, mut moves) = bench(2 * SEGMENT_BYTES);
     assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none(), "the active segment does not count");
     assert_eq!((moves.moving(), moves.is_idle()), (None, true));
-    let (_, chain, mut moves) = bench(1_999);
+    let (_, chain, mut moves) = bench(2 * SEGMENT_BYTES - 1);
     assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_some());
     assert_eq!((moves.moving(), moves.is_idle()), (Some(1), false));
 }
 
 #[test]
 fn any_sealed_segment_is_too_much_while_space_is_low() {
-    let (_, chain, mut moves) = bench(2_000);
+    let (_, chain, mut moves) = bench(2 * SEGMENT_BYTES);
     assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none());
     moves.retry();
     for number in [1, 2] {
@@ -39,7 +39,7 @@ fn any_sealed_segment_is_too_much_while_space_is_low() {
 /// With hundreds of segments, each step of the owner would look at all of them.
 #[test]
 fn the_segments_are_looked_at_once_until_there_is_another() {
-    let (parts, mut chain, mut moves) = bench(2_000);
+    let (parts, mut chain, mut moves) = bench(2 * SEGMENT_BYTES);
     assert!(moves.next_move(&chain, Some(3), u64::MAX, false).is_none());
     let sealed = parts.shared.files.get(1).expect("it is known");
     parts.shared.files.set_recorded(&sealed, 5_000);
@@ -65,7 +65,7 @@ fn only_a_separate_wal_directory_is_emptied() {
 
 #[test]
 fn a_move_copies_the_bytes_and_changes_the_path() {
-    let (parts, chain, mut moves) = bench(1_999);
+    let (parts, chain, mut moves) = bench(2 * SEGMENT_BYTES - 1);
     let (old_path, new_path) = (parts.layout.segment(1), parts.layout.moved_segment(1));
     let original = parts.disk.open(&old_path).expect("it exists");
     original.write_at(&[IoSlice::new(b"an entry")], 992).expect("the disk has room");
@@ -85,7 +85,7 @@ fn a_move_copies_the_bytes_and_changes_the_path() {
 
 #[test]
 fn a_failed_move_changes_nothing_and_may_be_tried_again() {
-    let (parts, chain, mut moves) = bench(1_999);
+    let (parts, chain, mut moves) = bench(2 * SEGMENT_BYTES - 1);
     let file = parts.shared.files.get(1).expect("it is known");
     parts.shared.files.set_recorded(&file, 5_000);
     let next = moves.next_move(&chain, Some(3), u64::MAX, false).expect("two segments are too much");
