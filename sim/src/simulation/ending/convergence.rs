@@ -116,14 +116,17 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether applying takes simulated time, and a member has not applied yet what it knows to be committed.
+    /// Whether applying takes long in this run, and a member has not applied yet what it knows to be committed, or owes
+    /// the answer to its final write: its leader may not have proposed that yet.
     fn is_applying(&self) -> bool {
-        let lags = |process: &SimProcess| {
+        let is_behind = |process: &SimProcess| {
             let status = &process.opened.status;
+            let mut pending = process.pending.values();
             status.applied_index() < status.committed_index()
+                || pending.any(|pending| self.ending.unanswered_writes.contains(&pending.number))
         };
         let mut processes = self.machines.iter().filter_map(|machine| machine.process.as_ref());
-        self.plan.apply_ns_per_key > 0 && processes.any(lags)
+        self.plan.is_calm && processes.any(is_behind)
     }
 
     /// While no fault strikes, the first leader leads forever, however much it applies.
