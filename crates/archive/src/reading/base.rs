@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use api::stelepb::BackupPoint;
 use bytes::Bytes;
-use tokio::task::JoinHandle;
 
-use super::source::ArchiveSource;
+use super::source::{ArchiveSource, PartAhead};
 use crate::error::ArchiveError;
 use crate::names::BaseName;
 use crate::objects::{Archive, check_owner};
@@ -36,17 +35,11 @@ pub struct BaseReader<'a> {
     /// Groups of frames that were read lately, the newest last.
     kept: RefCell<Vec<(u64, Bytes)>>,
     /// The group that is read ahead.
-    ahead: RefCell<Option<GroupAhead>>,
+    ahead: RefCell<Option<PartAhead<Bytes>>>,
     /// The group that was read last.
     last_read: Cell<Option<u64>>,
     /// A part that was read was damaged.
     is_damaged: Cell<bool>,
-}
-
-/// A group of frames on its way.
-struct GroupAhead {
-    number: u64,
-    content: JoinHandle<Result<Bytes, ArchiveError>>,
 }
 
 /// Where the frames of a group are, and what opens them.
@@ -190,23 +183,15 @@ impl<'a> BaseReader<'a> {
         let ArchiveSource { runtime, archive, .. } = self.source;
         let before = self.last_read.replace(Some(number));
         let follows = before.is_some_and(|before| before + 1 == number);
-        let content = match self.ahead.take() {
-            Some(ahead) if ahead.number == number => {
-                let read = runtime.block_on(ahead.content);
-                read.map_err(|error| ArchiveError::Wrong(format!("cannot read {}: {error}", self.path)))??
-            }
-            other => {
-                if let Some(other) = other {
-                    other.content.abort();
-                }
-                runtime.block_on(group.read(archive, &self.path))?
-            }
+        let content = match self.ahead.take().filter(|ahead| ahead.number == number) {
+            Some(ahead) => self.source.wait(ahead)?,
+            None => runtime.block_on(group.read(archive, &self.path))?,
         };
         let next = self.frames(number + 1);
         if follows && !next.range.is_empty() {
             let (archive, path) = (archive.clone(), self.path.clone());
-            let content = runtime.spawn(async move { next.read(&archive, &path).await });
-            self.ahead.replace(Some(GroupAhead { number: number + 1, content }));
+            let read = async move { next.read(&archive, &path).await };
+            self.ahead.replace(Some(self.source.begin(number + 1, read)));
         }
         Ok(content)
     }

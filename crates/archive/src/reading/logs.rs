@@ -1,9 +1,7 @@
 //! Log objects in order: the next one is read, checked and decrypted while the caller works on one. Two of them are in
 //! memory, each of some 16 MiB.
 
-use tokio::task::JoinHandle;
-
-use super::source::ArchiveSource;
+use super::source::{ArchiveSource, PartAhead};
 use crate::error::ArchiveError;
 use crate::objects::LogObject;
 
@@ -12,13 +10,7 @@ pub struct LogReader<'a> {
     source: &'a ArchiveSource,
     firsts: std::vec::IntoIter<u64>,
     /// The next one.
-    ahead: Option<LogAhead>,
-}
-
-/// A log object on its way.
-struct LogAhead {
-    first: u64,
-    log: JoinHandle<Result<LogObject, ArchiveError>>,
+    ahead: Option<PartAhead<LogObject>>,
 }
 
 impl<'a> LogReader<'a> {
@@ -28,11 +20,10 @@ impl<'a> LogReader<'a> {
     }
 
     /// Begins to read the next one.
-    fn begin(&mut self) -> Option<LogAhead> {
+    fn begin(&mut self) -> Option<PartAhead<LogObject>> {
         let first = self.firsts.next()?;
         let (archive, owner) = (self.source.archive.clone(), self.source.owner);
-        let log = self.source.runtime.spawn(async move { archive.log(first, &owner).await });
-        Some(LogAhead { first, log })
+        Some(self.source.begin(first, async move { archive.log(first, &owner).await }))
     }
 }
 
@@ -41,20 +32,10 @@ impl Iterator for LogReader<'_> {
     type Item = (u64, Result<LogObject, ArchiveError>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        let LogAhead { first, log } = self.ahead.take().or_else(|| self.begin())?;
-        let read = self.source.runtime.block_on(log);
-        let read = read.unwrap_or_else(|why| Err(ArchiveError::Wrong(format!("cannot read the log: {why}"))));
+        let part = self.ahead.take().or_else(|| self.begin())?;
+        let (first, read) = (part.number, self.source.wait(part));
         self.ahead = self.begin();
         Some((first, read))
-    }
-}
-
-impl Drop for LogReader<'_> {
-    /// What no caller waits for any more is not read.
-    fn drop(&mut self) {
-        if let Some(ahead) = &self.ahead {
-            ahead.log.abort();
-        }
     }
 }
 
@@ -84,7 +65,7 @@ mod tests {
         });
         let source = ArchiveSource::open(&url, None).expect("there is one");
         let mut logs = LogReader::new(&source, vec![1, 2, 9, 3]);
-        let ahead = |logs: &LogReader<'_>| logs.ahead.as_ref().map(|ahead| ahead.first);
+        let ahead = |logs: &LogReader<'_>| logs.ahead.as_ref().map(|ahead| ahead.number);
         let mut next = || (logs.next().map(|(first, log)| (first, log.ok())), ahead(&logs));
         assert_eq!(next(), (Some((1, Some(object(1)))), Some(2)));
         assert_eq!(next(), (Some((2, Some(object(2)))), Some(9)));

@@ -2,6 +2,7 @@
 
 use api::stelepb::BackupPoint;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 use crate::error::ArchiveError;
 use crate::key::SecretKey;
@@ -31,5 +32,35 @@ impl ArchiveSource {
             ArchiveError::Wrong(format!("{url} holds no archive: `stele ctl backup {url}` makes one"))
         })?;
         Ok(ArchiveSource { runtime, archive, owner })
+    }
+
+    /// Begins to read the part with this number.
+    pub(super) fn begin<T: Send + 'static>(
+        &self,
+        number: u64,
+        read: impl Future<Output = Result<T, ArchiveError>> + Send + 'static,
+    ) -> PartAhead<T> {
+        PartAhead { number, read: self.runtime.spawn(read) }
+    }
+
+    /// Waits for a part.
+    ///
+    /// # Errors
+    /// Those of reading it.
+    pub(super) fn wait<T>(&self, mut part: PartAhead<T>) -> Result<T, ArchiveError> {
+        let read = self.runtime.block_on(&mut part.read);
+        read.unwrap_or_else(|why| Err(ArchiveError::Wrong(format!("cannot read ahead: {why}"))))
+    }
+}
+
+/// A part of an archive on its way. One that no caller waits for any more is not read.
+pub(super) struct PartAhead<T> {
+    pub(super) number: u64,
+    read: JoinHandle<Result<T, ArchiveError>>,
+}
+
+impl<T> Drop for PartAhead<T> {
+    fn drop(&mut self) {
+        self.read.abort();
     }
 }
