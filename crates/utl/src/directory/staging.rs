@@ -44,8 +44,8 @@ pub(crate) struct StagedDirectory {
     is_new: bool,
     /// Where directories that did not exist get their names.
     named_in: Vec<PathBuf>,
-    /// Writes the log's files. etcd's are written by others.
-    disk: Option<Arc<WriteBehindDisk>>,
+    /// Writes the log's files.
+    disk: Arc<WriteBehindDisk>,
     is_committed: bool,
 }
 
@@ -62,8 +62,7 @@ impl StagedDirectory {
         if let Some(wal_dir) = wal_dir {
             named_in.extend(parents_of_new(wal_dir)?);
         }
-        let disk = WriteBehindDisk::new(Arc::new(RealDisk))
-            .map_err(|error| system_error("begin to write to", data_dir, &error))?;
+        let disk = begin_to_write(data_dir)?;
         if let Some(wal_dir) = wal_dir {
             create_wal_dir(wal_dir)?;
         }
@@ -73,7 +72,7 @@ impl StagedDirectory {
             wal_dir: wal_dir.map(Path::to_owned),
             is_new,
             named_in,
-            disk: Some(Arc::new(disk)),
+            disk,
             is_committed: false,
         })
     }
@@ -81,7 +80,7 @@ impl StagedDirectory {
     /// Begins to make a data directory of etcd, in [`unfinished_member`](Self::unfinished_member).
     ///
     /// # Errors
-    /// There is something in it.
+    /// There is something in it; the system has no thread for the disk.
     pub(crate) fn begin_export(data_dir: &Path) -> Result<StagedDirectory, Refusal> {
         let is_new = check_empty(data_dir)?;
         Ok(StagedDirectory {
@@ -90,7 +89,7 @@ impl StagedDirectory {
             wal_dir: None,
             is_new,
             named_in: parents_of_new(data_dir)?,
-            disk: None,
+            disk: begin_to_write(data_dir)?,
             is_committed: false,
         })
     }
@@ -102,10 +101,7 @@ impl StagedDirectory {
 
     /// What writes the log: behind the caller, until the directory is committed.
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
-        match &self.disk {
-            Some(disk) => disk.clone(),
-            None => Arc::new(RealDisk),
-        }
+        self.disk.clone()
     }
 
     fn unfinished(&self) -> PathBuf {
@@ -122,9 +118,7 @@ impl StagedDirectory {
     /// # Errors
     /// The system refuses, now or what was still to be written.
     pub(crate) fn commit(mut self) -> CommandEnd {
-        if let Some(disk) = &self.disk {
-            disk.finish().map_err(|error| system_error("finish", &self.data_dir, &error))?;
-        }
+        self.disk.finish().map_err(|error| system_error("finish", &self.data_dir, &error))?;
         let (from, to) = (self.unfinished_member(), self.data_dir.join(MEMBER));
         fs::rename(&from, &to).map_err(|error| system_error("rename", &from, &error))?;
         // It has its name: whatever fails now, no part of it may be removed.
@@ -137,6 +131,11 @@ impl StagedDirectory {
         }
         Ok(())
     }
+}
+
+fn begin_to_write(data_dir: &Path) -> Result<Arc<WriteBehindDisk>, Refusal> {
+    let begun = WriteBehindDisk::new(Arc::new(RealDisk));
+    begun.map(Arc::new).map_err(|error| system_error("begin to write to", data_dir, &error))
 }
 
 /// The directories in which a directory and those above it that do not exist will get their names, the lowest first.
@@ -199,9 +198,7 @@ impl Drop for StagedDirectory {
         if self.is_committed {
             return;
         }
-        if let Some(disk) = &self.disk {
-            disk.give_up();
-        }
+        self.disk.give_up();
         let _ = fs::remove_dir_all(self.unfinished());
         if let Some(wal_dir) = &self.wal_dir {
             let _ = fs::remove_dir_all(wal_dir);
@@ -260,5 +257,18 @@ mod tests {
         fs::create_dir_all(begun.unfinished().join(MEMBER)).expect("it is made");
         begun.commit().expect("it is renamed");
         assert!(data.join(MEMBER).exists() && wal.exists() && !data.join(UNFINISHED).exists());
+    }
+
+    #[test]
+    fn what_was_not_written_is_not_committed() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let data = dir.path().join("data");
+        let begun = StagedDirectory::begin(&data, None).expect("nothing is in the way");
+        fs::create_dir_all(begun.unfinished_member()).expect("it is made");
+        // The disk says later that there is no such directory.
+        let _ = begun.disk().create_new(&data.join("missing").join("file"));
+        let refused = begun.commit().expect_err("a change has failed");
+        assert!(refused.message.starts_with("finish "), "{refused:?}");
+        assert!(!data.exists(), "nothing is left");
     }
 }

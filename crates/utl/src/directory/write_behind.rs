@@ -257,8 +257,12 @@ mod tests {
 
     use super::*;
 
-    fn over(disk: &MemDisk) -> WriteBehindDisk {
-        WriteBehindDisk::new(Arc::new(disk.clone())).expect("a thread")
+    /// A disk over one in memory, with an empty directory.
+    fn bench() -> (MemDisk, &'static Path, WriteBehindDisk) {
+        let (mem, dir) = (MemDisk::new(), Path::new("/d"));
+        let disk = WriteBehindDisk::new(Arc::new(mem.clone())).expect("a thread");
+        disk.create_dir_all(dir).expect("it is made");
+        (mem, dir, disk)
     }
 
     fn write(file: &dyn File, bytes: &[u8], offset: u64) -> io::Result<()> {
@@ -267,9 +271,7 @@ mod tests {
 
     #[test]
     fn what_is_read_is_what_was_written_before() {
-        let (mem, dir) = (MemDisk::new(), Path::new("/d"));
-        let disk = over(&mem);
-        disk.create_dir_all(dir).expect("it is made");
+        let (mem, dir, disk) = bench();
         let file = disk.create_new(&dir.join("a.new")).expect("it is created");
         file.write_at(&[IoSlice::new(b"one "), IoSlice::new(b"two")], 0).expect("it is written");
         let mut read = [0; 7];
@@ -287,9 +289,7 @@ mod tests {
 
     #[test]
     fn the_first_failure_is_that_of_all_later_calls() {
-        let (mem, dir) = (MemDisk::new(), Path::new("/d"));
-        let disk = over(&mem);
-        disk.create_dir_all(dir).expect("it is made");
+        let (mem, dir, disk) = bench();
         let file = disk.create_new(&dir.join("a.new")).expect("it is created");
         disk.finish().expect("nothing has failed");
         mem.set_capacity(Some(100));
@@ -322,9 +322,7 @@ mod tests {
 
     #[test]
     fn the_caller_is_a_bounded_number_of_changes_ahead() {
-        let (mem, dir) = (MemDisk::new(), Path::new("/d"));
-        let disk = over(&mem);
-        disk.create_dir_all(dir).expect("it is made");
+        let (mem, dir, disk) = bench();
         let held = hold(&disk);
         for number in 0..MAX_WAITING {
             disk.create_new(&dir.join(number.to_string())).expect("there is room");
@@ -339,14 +337,16 @@ mod tests {
 
     #[test]
     fn what_waits_is_left_out_when_it_is_given_up() {
-        let (mem, dir) = (MemDisk::new(), Path::new("/d"));
-        let disk = over(&mem);
-        disk.create_dir_all(dir).expect("it is made");
+        let (mem, dir, disk) = bench();
         let held = hold(&disk);
         disk.create_new(&dir.join("a")).expect("there is room");
-        let _ = disk.queue.failure.set(io::ErrorKind::Interrupted.into());
-        drop(held);
-        disk.give_up();
+        std::thread::scope(|scope| {
+            let given_up = scope.spawn(|| disk.give_up());
+            // Waits until the failure stands, without which the change would be carried out.
+            disk.queue.failure.wait();
+            drop(held);
+            given_up.join().expect("nothing is carried out any more");
+        });
         assert_eq!(mem.list(dir).ok(), Some(vec![]));
     }
 }
