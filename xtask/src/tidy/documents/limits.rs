@@ -221,7 +221,8 @@ mod tests {
     const TABLES: &str = "# Limits\n\n## A\n\n| limit | value |\n|---|---|\n| size of `x`: [y](z) | 1 |\n| size | 2 |\n\
                           \n## B\n\n| what | test |\n|---|---|\n| other | `TestIt` |\n\n| b |\n|---|\n| c |\n";
 
-    const RUST: &str = "    pub(super) const MAX_X: u8 = 1;\n\n#[test]\nfn full() {\n}\n\n#[test]\n#[ignore = \"slow\"]\n\
+    const RUST: &str = "    pub(super) const MAX_X: u8 = 1;\n\n#[test]\nfn full() {\n}\n\n\
+                        #[test]\n#[ignore = \"slow\"]\n\
                         fn slow() {\n}\n\nfn plain() {\n}\n\n\
                         #[tokio::test(start_paused = true)]\nasync fn waits() {\n}\n";
 
