@@ -20,7 +20,7 @@ use member::{
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
-const TICK_NS: u64 = 100_000_000;
+pub(crate) const TICK_NS: u64 = 100_000_000;
 pub(crate) const STEP_NS: u64 = 5_000_000;
 
 pub(crate) struct Node {

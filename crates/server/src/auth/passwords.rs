@@ -281,4 +281,29 @@ mod tests {
             assert_eq!(cost_of(hash), None, "{hash:?}");
         }
     }
+
+    #[tokio::test]
+    async fn a_bounded_number_of_passwords_is_remembered() {
+        let passwords = Passwords::new(COST);
+        let hash = hashed(&passwords, "secret").await;
+        let others = |count: u64| {
+            let key = |number: u64| {
+                let mut key = [0; 32];
+                key[..8].copy_from_slice(&number.to_le_bytes());
+                key
+            };
+            *passwords.verified.lock() = (0..count).map(key).collect();
+        };
+        for (before, after) in [(9_999, 10_000), (10_000, 1)] {
+            others(before);
+            assert!(verify(&passwords, "secret", Some(&hash), None).await);
+            assert_eq!(passwords.verified.lock().len(), after);
+        }
+    }
+
+    #[test]
+    fn half_of_the_cores_hash() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(Passwords::new(COST).running.available_permits(), (cores / 2).max(1));
+    }
 }

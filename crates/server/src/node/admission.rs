@@ -238,4 +238,25 @@ mod tests {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         assert_eq!(LargeRanges::default().permits.available_permits(), 2 * cores);
     }
+
+    #[test]
+    fn large_commands_wait_for_the_bytes_of_others_and_small_ones_do_not() {
+        on_one_thread(async {
+            let requests = LargeRequests::default();
+            let _most = requests.admit((64 << 20) - (64 << 10)).await;
+            let last = requests.admit(64 << 10).await.expect("it counts, and has room");
+            assert!(has_to_wait(requests.admit(64 << 10)), "64 MiB are in progress");
+            assert!(!has_to_wait(requests.admit((64 << 10) - 1)), "a smaller one does not count");
+            drop(last);
+            assert!(!has_to_wait(requests.admit(64 << 10)));
+            assert!(has_to_wait(requests.admit((64 << 10) + 1024)));
+        });
+        on_one_thread(async {
+            let requests = LargeRequests::default();
+            assert!(
+                !has_to_wait(requests.admit(1 << 30)),
+                "the largest waits for all others, and not for ever"
+            );
+        });
+    }
 }
