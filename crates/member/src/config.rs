@@ -59,6 +59,9 @@ pub struct MemberConfig {
     pub store_limits: Limits,
     /// How many commands may wait to be proposed, and how many are proposed together. Members may differ in it.
     pub queue_limits: QueueLimits,
+    /// Bytes of committed entries that wait to be applied, past which this member takes no more: a leader proposes nothing,
+    /// a follower takes no entries. Members may differ in it.
+    pub max_unapplied_bytes: u64,
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
     pub memory_limit_bytes: u64,
     /// Accounted bytes of changes past which a graceful stop writes no last checkpoint.
@@ -144,6 +147,10 @@ pub const MAX_LAST_CHANGES_BYTES: u64 = 64 << 20;
 
 /// Entries kept for followers a little behind unless a flag says otherwise; etcd's number.
 pub const DEFAULT_CATCHUP_ENTRIES: u64 = 5_000;
+
+/// Bytes of committed entries that wait to be applied. They wait while a command touches millions of keys, or until a
+/// damaged value that one compares is repaired. A second of puts at full speed has less.
+pub const MAX_UNAPPLIED_BYTES: u64 = 64 << 20;
 
 /// Payload bytes of entries kept for followers a little behind; as many entries as `--snapshot-catchup-entries` says
 /// have fewer, unless batches are large.

@@ -49,7 +49,8 @@ pub use consensus::MessageClass;
 
 pub use config::{
     DEFAULT_CATCHUP_ENTRIES, DEFAULT_CHECKPOINT_COMMANDS, InitialMember, MAX_CATCHUP_BYTES,
-    MAX_LAST_CHANGES_BYTES, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, MembershipSettings, ScrubRate, StartMode,
+    MAX_LAST_CHANGES_BYTES, MAX_UNAPPLIED_BYTES, MIN_SNAPSHOT_LOG_BYTES, MemberConfig, MembershipSettings,
+    ScrubRate, StartMode,
 };
 pub use io::{Answer, Input, MemberFatal, Notice, Now, Output, Proposal, SnapshotEvent, WantedEntries};
 pub use maintenance::memory::MemoryUse;

@@ -10,6 +10,7 @@ use store::Limits;
 use super::key_names::KeyNames;
 use super::operation::MemberOperation;
 use super::run_plan::RunPlan;
+use super::seed_kinds;
 use crate::rng::{Rng, RngStream};
 
 const MS: u64 = 1_000_000;
@@ -28,6 +29,9 @@ const SMALL_QUEUES_PERCENT: u64 = 40;
 
 /// Percentage of the runs with a memory limit.
 const LIMITED_PERCENT: u64 = 40;
+
+/// What may wait to be applied where little may: a few batches of single commands.
+const FEW_UNAPPLIED_BYTES: u64 = 2_000;
 
 /// Turns a plan into that of a run with many keys.
 pub(super) fn enlarge_plan(plan: &mut RunPlan) {
@@ -56,6 +60,9 @@ pub(super) fn enlarge_plan(plan: &mut RunPlan) {
     }
     if rng.percent(LIMITED_PERCENT) {
         plan.memory_limit_bytes = rng.between(1 << 20, 4 << 20);
+    }
+    if seed_kinds::bounds_unapplied(plan.seed) {
+        plan.max_unapplied_bytes = FEW_UNAPPLIED_BYTES;
     }
     plan.store_limits = (0..plan.machines()).map(|_| draw_limits(&mut rng)).collect();
     plan.is_calm = rng.percent(CALM_PERCENT);

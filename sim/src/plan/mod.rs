@@ -83,6 +83,7 @@ pub(crate) fn draw_plan(seed: u64) -> RunPlan {
         catchup_entries: rng.between(5, 500),
         quota_bytes: if rng.percent(15) { rng.between(20_000, 120_000) } else { 0 },
         memory_limit_bytes: 0,
+        max_unapplied_bytes: member::MAX_UNAPPLIED_BYTES,
         store_limits: Vec::new(),
         queue_limits: QueueLimits::default(),
         apply_ns_per_key: 0,

@@ -78,6 +78,8 @@ pub(crate) struct RunPlan {
     pub(crate) quota_bytes: u64,
     /// Memory limit of each member; 0 for none.
     pub(crate) memory_limit_bytes: u64,
+    /// Bytes of committed entries that wait to be applied, past which a member takes no more.
+    pub(crate) max_unapplied_bytes: u64,
     /// How a member divides its work on the store, by member.
     pub(crate) store_limits: Vec<Limits>,
     /// How many commands may wait on a member, and how many are proposed together.

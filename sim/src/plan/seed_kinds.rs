@@ -9,8 +9,9 @@
 //!
 //! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
 //! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart. In those with 4 modulo 40 a directory is
-//! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys. In those that end in 5, and those
-//! with 33 modulo 40, clients send many requests at once on their streams.
+//! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys; in those
+//! of them with 23 modulo 32 little may wait to be applied. In those that end in 5, and those with 33 modulo 40, clients
+//! send many requests at once on their streams.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.
@@ -65,6 +66,15 @@ const LAGGING_REMAINDER: u64 = 4;
 /// Whether a directory is lost in this seed's run while another member does not know yet whose it was.
 pub(super) fn lags_at_a_wipe(seed: u64) -> bool {
     seed % 40 == LAGGING_REMAINDER
+}
+
+/// Remainder modulo 32 of the seeds in which members take no entries while a few batches wait to be applied. They have
+/// thousands of keys, so applying takes long.
+const FEW_UNAPPLIED_REMAINDER: u64 = 23;
+
+/// Whether the members of this seed's run let only few entries wait to be applied.
+pub(super) fn bounds_unapplied(seed: u64) -> bool {
+    seed % 32 == FEW_UNAPPLIED_REMAINDER
 }
 
 /// Whether a seed stands for a long run.

@@ -384,6 +384,7 @@ pub(crate) fn open_member(
         quota_bytes: plan.quota_bytes,
         store_limits: plan.store_limits[index],
         queue_limits: plan.queue_limits,
+        max_unapplied_bytes: plan.max_unapplied_bytes,
         memory_limit_bytes: plan.memory_limit_bytes,
         max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),

@@ -242,7 +242,11 @@ impl Rows {
     }
 
     fn leases_and_watches(&self) -> Vec<Row> {
-        let keep = format!("lease-keepalive --conns=100 --clients=1000 --total={}", self.scaled(200_000));
+        let keep = |conns: u64, clients: u64, total: u64| {
+            let total = self.scaled(total);
+            let load = format!("lease-keepalive --conns={conns} --clients={clients} --total={total}");
+            Load::benchmark(&load)
+        };
         let latency =
             format!("watch-latency --val-size=256 --put-total={} --put-rate=200", self.scaled(2000));
         let latency = Load { has_fixed_rate: true, ..Load::benchmark(&latency) };
@@ -255,7 +259,8 @@ impl Rows {
         steady.arguments.push("--rate=200".into());
         steady.has_fixed_rate = true;
         vec![
-            self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, Load::benchmark(&keep)),
+            self.drive("lease-keepalive", "lease keep-alive, 1000 clients", 0, keep(100, 1000, 200_000)),
+            self.drive("lease-keepalive-1", "lease keep-alive, 1 client", 0, keep(1, 1, 20_000)),
             self.drive("watch-latency", "answer of a put to its event, 100 watchers", 0, latency),
             self.drive("watch-100-keys", "events of 10,000 watchers on 100 keys", 0, spread(100, 2000)),
             self.drive(

@@ -10,6 +10,10 @@
 //! apply 42: compares a value on disk -> blocked    applied: 41                   queue: 42 (blocked)
 //! the value is read: unblock, apply 42             applied: 42                   queue: -
 //! ```
+//!
+//! What waits here is in memory, and nothing that is applied makes it shorter while the first entry waits. So the member
+//! looks at [`ApplyQueue::bytes`] before it lets more in: a leader proposes nothing, and a follower takes no entries from
+//! its leader, while [`crate::config::MAX_UNAPPLIED_BYTES`] wait.
 
 mod batch;
 mod commands;
@@ -28,10 +32,15 @@ use commands::{context, decode_batch};
 pub(crate) use batch::BatchBeingApplied;
 pub(crate) use commands::{ReplayError, applied_id, callers, decode_all, from_log, is_removal_of, replay};
 
+/// What an entry counts for besides its payload.
+const ENTRY_OVERHEAD_BYTES: u64 = 64;
+
 /// Committed entries that are not applied yet.
 #[derive(Debug, Default)]
 pub(crate) struct ApplyQueue {
     queue: VecDeque<Entry>,
+    /// What the entries of `queue` count for.
+    bytes: u64,
     applied: LogId,
     /// Whether the first entry waits for a value.
     blocked: bool,
@@ -48,7 +57,13 @@ impl ApplyQueue {
     /// Adds a committed entry.
     pub(crate) fn push(&mut self, entry: Entry) {
         assert!(entry.index == self.committed() + 1, "entry {} is committed out of order", entry.index);
+        self.bytes += weight(&entry);
         self.queue.push_back(entry);
+    }
+
+    /// Bytes of the entries that wait, those of one entry counting as its payload and a little more.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The next entry to apply, unless it waits for a value.
@@ -74,6 +89,7 @@ impl ApplyQueue {
     /// The next entry is applied.
     pub(crate) fn advance(&mut self) {
         let entry = self.queue.pop_front().expect("an entry was applied, so it waited");
+        self.bytes -= weight(&entry);
         assert!(entry.term >= self.applied.term, "terms never decrease along the log");
         self.applied = LogId { index: entry.index, term: entry.term };
     }
@@ -102,6 +118,10 @@ impl ApplyQueue {
     pub(crate) fn committed(&self) -> u64 {
         self.queue.back().map_or(self.applied.index, |entry| entry.index)
     }
+}
+
+fn weight(entry: &Entry) -> u64 {
+    entry.payload.len() as u64 + ENTRY_OVERHEAD_BYTES
 }
 
 /// Begins to apply the batch of an entry whose payload lies at `address`. Callers of commands from `origin` wait in

@@ -49,6 +49,11 @@ impl Member {
         Ok(applied > before)
     }
 
+    /// Whether so much is committed and not applied that no more is let in.
+    pub(super) fn has_too_much_to_apply(&self) -> bool {
+        self.apply_queue.bytes() >= self.config.max_unapplied_bytes
+    }
+
     fn entry_applied(&mut self, now: Now, entry: &Entry, out: &mut Output) {
         self.apply_queue.advance();
         let term = self.leadership.term;

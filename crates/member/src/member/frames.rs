@@ -102,12 +102,16 @@ impl Member {
         }
     }
 
-    /// Whether the log has room for what a message appends. If not, the message counts as lost: the leader sends the
-    /// entries again, and goes on with the other members. While a snapshot is installed, writes wait for it anyway.
+    /// Whether this member has room for what a message appends: in memory, until it is applied, and in the log. If not,
+    /// the message counts as lost: the leader sends the entries again, and goes on with the other members. While a
+    /// snapshot is installed, writes wait for it anyway.
     fn admits(&mut self, message: &Message) -> bool {
         let Body::Append { entries, .. } = &message.body else { return true };
         if entries.is_empty() || self.installing.is_running() {
             return true;
+        }
+        if self.has_too_much_to_apply() {
+            return false;
         }
         let lens = entries.iter().map(|entry| entry.payload.len());
         match self.room.admit(lens, RoomUse::Maintains, &mut self.log) {

@@ -61,6 +61,21 @@ impl Member {
             && self.check_change(now, request, &self.consensus.conf_state()).is_ok()
     }
 
+    /// A leader that stays behind answers no client, and stops proposing once too much waits to be applied. Another
+    /// member may have the value, or not compare it any more. Once in a term, and after an election timeout of it: if
+    /// all members lack the value, leadership must not go round faster than that.
+    pub(super) fn hand_over_if_behind(&mut self, now: Now) {
+        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        if self.leadership.leads()
+            && self.value_repairs.leaves_apply_behind()
+            && self.membership.handed_over_in != self.leadership.term
+            && self.transfer.is_none()
+            && now.monotonic_ns >= self.leadership.since_ns + election_ns
+        {
+            self.hand_over(now);
+        }
+    }
+
     /// Transfers leadership to the connected voter with the longest log. Returns whether there is one.
     pub(super) fn hand_over(&mut self, now: Now) -> bool {
         self.membership.handed_over_in = self.leadership.term;

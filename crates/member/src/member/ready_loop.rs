@@ -26,10 +26,12 @@ use crate::read_index::Waiter;
 use crate::repair::serving::fetch_entries;
 
 impl Member {
-    /// Proposes (leader) or forwards (follower) the commands that wait, unless a transfer is under way.
+    /// Proposes (leader) or forwards (follower) the commands that wait, unless a transfer is under way. A leader that
+    /// has too much to apply proposes nothing; it refuses what then waits for too long.
     pub(super) fn start_commands(&mut self, now: Now, out: &mut Output) {
-        self.proposals.hold(self.transfer.is_some());
-        if self.transfer.is_some() {
+        let is_held = self.transfer.is_some() || self.leadership.leads() && self.has_too_much_to_apply();
+        self.proposals.hold(is_held);
+        if is_held {
             return;
         }
         let leader = self.leadership.leader;

@@ -35,6 +35,7 @@ impl Member {
         self.membership.queue.tick();
         self.consensus.retry_round();
         self.give_up_transfer(now, out);
+        self.hand_over_if_behind(now);
         self.repeat_lease_questions(now);
         self.forget_expired_waiters();
         if self.log.space() != log::Space::Ok {

@@ -43,8 +43,8 @@ pub(crate) struct Proposals {
     queue: ProposalQueue,
     /// Commands sent to a leader and neither applied nor refused yet, by sequence number; each with the leader.
     forwarded: BTreeMap<u64, (u64, LogCommand)>,
-    /// Commands stay in the queue for the rest of this step: a transfer is under way, consensus refused a batch, or the
-    /// log has no room for it yet.
+    /// Commands stay in the queue for the rest of this step: a transfer is under way, too much waits to be applied,
+    /// consensus refused a batch, or the log has no room for it yet.
     held: bool,
     /// The peer that gave commands back, until the next tick or until the leader changes: nothing is forwarded there
     /// meanwhile. It does not lead any more, or it has removed this member, which both are news that are on their way.
@@ -174,8 +174,8 @@ impl Proposals {
         self.queue.len()
     }
 
-    /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer. That time is no delay
-    /// of a batch.
+    /// Begins a step: commands may leave, or (`held`) wait for the end of a leadership transfer, or until more is
+    /// applied. That time is no delay of a batch.
     pub(crate) fn hold(&mut self, held: bool) {
         self.held = held;
         if held {

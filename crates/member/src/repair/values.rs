@@ -348,6 +348,11 @@ impl ValueRepairs {
         }
     }
 
+    /// Whether apply waits for a value that no connected member had.
+    pub(crate) fn leaves_apply_behind(&self) -> bool {
+        !self.missed.0.is_empty()
+    }
+
     /// The state was replaced by another: addresses of the old one mean nothing.
     pub(crate) fn state_replaced(&mut self, context: &mut RepairContext<'_>) {
         self.look_up = None;
@@ -378,7 +383,8 @@ fn stays_behind(address: u64) -> String {
     let what = describe(address);
     format!(
         "{what} is damaged, and no connected member has it: a transaction compares it, so this member stays behind \
-         until one sends it. Start all members; if none of them has it any more, replace this member's data"
+         until one sends it, or the leader a snapshot. Start all members; if none of them has it any more, replace this \
+         member's data"
     )
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn config(process_run: u64) -> MemberConfig {
         quota_bytes: 0,
         store_limits: StoreLimits::default(),
         queue_limits: QueueLimits::default(),
+        max_unapplied_bytes: member::MAX_UNAPPLIED_BYTES,
         memory_limit_bytes: 0,
         max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
         membership: member::MembershipSettings::default(),

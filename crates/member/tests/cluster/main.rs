@@ -27,3 +27,4 @@ mod scrub;
 mod slices;
 mod snapshots;
 mod space;
+mod unapplied;

@@ -234,6 +234,45 @@ fn a_compared_value_that_no_member_has_leaves_its_member_behind() {
     }
 }
 
+/// A cluster in which a member stays behind: the others have overwritten the value that it misses, and purged it.
+fn left_behind(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
+    let (mut cluster, hurt) = compared(3, &["guard"]);
+    cluster.tune = tune;
+    cluster.put("guard", "another value");
+    cluster.compact(true);
+    cluster.until("the value is gone", |cluster| {
+        let purged = |node: &crate::rig::Node| node.opened.reader.purged() == node.opened.reader.compacted();
+        cluster.nodes.values().all(purged)
+    });
+    cluster.start(hurt);
+    let tells = |notice: &Notice| matches!(notice, Notice::Failure { text } if text.contains("stays behind"));
+    cluster.until("it stays behind", |cluster| cluster.nodes[&hurt].notices.iter().any(tells));
+    (cluster, hurt)
+}
+
+/// Once too much waits it takes no more entries, so it falls behind the log of the leader, which sends a snapshot.
+#[test]
+fn a_member_that_stays_behind_gets_a_snapshot_in_the_end() {
+    let (mut cluster, hurt) = left_behind(|config| {
+        (config.checkpoint_commands, config.max_unapplied_bytes) = (40, 20_000);
+    });
+    (0..100).for_each(|number| cluster.put(&format!("large{number}"), vec![0; 2_000]));
+    cluster.settle();
+    assert_eq!(cluster.get(hurt, "then"), Ok(Some("yes".into())));
+    cluster.assert_equal();
+}
+
+/// Nothing that it is asked would be answered.
+#[test]
+fn a_leader_that_stays_behind_hands_over() {
+    let (mut cluster, hurt) = left_behind(|config| config.checkpoint_commands = 40);
+    let leader = cluster.leader().expect("one leads");
+    cluster.send(leader, |token| Input::MoveLeader { token, to: hurt });
+    cluster.until("it leads", |cluster| cluster.leader() == Some(hurt));
+    cluster.until("another one leads", |cluster| cluster.leader().is_some_and(|leader| leader != hurt));
+    cluster.put("after", "is answered");
+}
+
 #[test]
 fn a_lone_member_cannot_replay_what_compares_a_damaged_value() {
     let (mut cluster, hurt) = compared(1, &["guard"]);

@@ -183,6 +183,7 @@ impl Cluster {
             quota_bytes: 0,
             store_limits: StoreLimits::default(),
             queue_limits: QueueLimits::default(),
+            max_unapplied_bytes: member::MAX_UNAPPLIED_BYTES,
             memory_limit_bytes: 0,
             max_last_changes_bytes: member::MAX_LAST_CHANGES_BYTES,
             membership: member::MembershipSettings::default(),

@@ -55,6 +55,7 @@ pub(crate) fn member_config(config: &ServerConfig, memory_limit_bytes: u64) -> m
         quota_bytes: quota_bytes(config),
         store_limits: member::StoreLimits::default(),
         queue_limits: member::proposal_queue::QueueLimits::default(),
+        max_unapplied_bytes: member::MAX_UNAPPLIED_BYTES,
         membership: MembershipSettings {
             strict: config.cluster.strict_reconfig_check,
             max_learners: config.cluster.max_learners,

@@ -16,7 +16,7 @@ const MAX_APPLYING_STEPS: u32 = 20_000;
 
 /// All invariants of a member are checked after a step whose number among the events of the run is a multiple of this:
 /// often enough to find the step that broke one, at a small part of the cost of a run.
-const EVENTS_PER_CHECK: u64 = 64;
+const EVENTS_PER_CHECK: u64 = 512;
 
 /// The same in runs with many keys, of which a check looks at each.
 const MANY_KEYS_EVENTS_PER_CHECK: u64 = 1_024;

@@ -1,0 +1,100 @@
+//! Committed entries that cannot be applied yet: how many a member lets in, and what becomes of the others.
+
+use api::etcdserverpb as pb;
+use member::batch::CommandKind;
+use member::{Input, Proposal};
+use prost::Message;
+
+use crate::compares::compares_value;
+use crate::rig::{Cluster, values_read};
+
+const VALUE_BYTES: usize = 5_000;
+const MAX_UNAPPLIED_BYTES: u64 = 20_000;
+
+/// What may come beyond the limit: it is looked at before a batch is proposed, when those in flight are not committed.
+const IN_FLIGHT_BYTES: u64 = 3 * VALUE_BYTES as u64;
+
+fn cluster(size: u64) -> Cluster {
+    Cluster::new(size, |config| {
+        config.max_unapplied_bytes = MAX_UNAPPLIED_BYTES;
+        config.checkpoint_commands = 1_000;
+        config.catchup_entries = 1_000;
+        config.queue_limits.batch_commands = 1;
+    })
+}
+
+/// Fills a log until the value of "guard" is in a file, and no longer in memory.
+fn fill(cluster: &mut Cluster) {
+    cluster.put("guard", vec![9; 300]);
+    (0..40).for_each(|number| cluster.put(&format!("key{number}"), vec![number; 300]));
+    cluster.settle();
+}
+
+fn send(cluster: &mut Cluster, at: u64, kind: CommandKind, request: &impl Message) -> u64 {
+    let body = request.encode_to_vec().into();
+    cluster.send(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
+}
+
+fn put(number: usize) -> pb::PutRequest {
+    let value = vec![0; VALUE_BYTES].into();
+    pb::PutRequest { key: format!("large{number}").into(), value, ..Default::default() }
+}
+
+/// Bytes of the values of entries that this member knows committed and has not applied.
+fn unapplied_bytes(cluster: &Cluster, at: u64) -> u64 {
+    let status = &cluster.nodes[&at].opened.status;
+    (status.committed_index() - status.applied_index()).saturating_sub(1) * VALUE_BYTES as u64
+}
+
+fn release(cluster: &mut Cluster) {
+    cluster.hold_jobs = Box::new(|_, _| false);
+    for (at, input) in std::mem::take(&mut cluster.held_jobs) {
+        cluster.give(at, input);
+    }
+}
+
+#[test]
+fn a_leader_proposes_nothing_while_too_much_waits_to_be_applied() {
+    let mut cluster = cluster(1);
+    fill(&mut cluster);
+    cluster.hold_jobs = Box::new(values_read);
+    let mut tokens = vec![send(&mut cluster, 1, CommandKind::Txn, &compares_value("guard"))];
+    cluster.until("it waits for the value", |cluster| cluster.held_jobs.len() == 1);
+    for number in 0..20 {
+        tokens.push(send(&mut cluster, 1, CommandKind::Put, &put(number)));
+        cluster.run(10);
+        let waiting = unapplied_bytes(&cluster, 1);
+        assert!(waiting <= MAX_UNAPPLIED_BYTES + IN_FLIGHT_BYTES, "{waiting} bytes after {number} puts");
+    }
+    assert!(unapplied_bytes(&cluster, 1) + 2 * VALUE_BYTES as u64 > MAX_UNAPPLIED_BYTES, "it goes so far");
+    assert!(cluster.nodes[&1].opened.status.waiting_commands() >= 10, "the others wait in the queue");
+    release(&mut cluster);
+    cluster
+        .until("all are answered", |cluster| tokens.iter().all(|token| cluster.answers.contains_key(token)));
+    assert_eq!(cluster.get(1, "large19"), Ok(Some(vec![0; VALUE_BYTES].into())));
+}
+
+/// The other two go on: it is to them as if what they send to the third were lost.
+#[test]
+fn a_follower_takes_no_entries_while_too_much_waits_to_be_applied() {
+    let mut cluster = cluster(3);
+    fill(&mut cluster);
+    let (leader, behind) = (cluster.leader().expect("one leads"), cluster.follower());
+    let term = cluster.nodes[&leader].opened.status.term();
+    cluster.hold_jobs = Box::new(move |at, done| at == behind && values_read(at, done));
+    cluster.propose(leader, CommandKind::Txn, &compares_value("guard")).expect("it is applied");
+    for number in 0..20 {
+        cluster.propose(leader, CommandKind::Put, &put(number)).expect("two of three have it");
+        cluster.run(10);
+        let waiting = unapplied_bytes(&cluster, behind);
+        assert!(waiting <= MAX_UNAPPLIED_BYTES + IN_FLIGHT_BYTES, "{waiting} bytes after {number} puts");
+    }
+    assert!(
+        unapplied_bytes(&cluster, behind) + 2 * VALUE_BYTES as u64 > MAX_UNAPPLIED_BYTES,
+        "it goes so far"
+    );
+    release(&mut cluster);
+    cluster.settle();
+    cluster.assert_equal();
+    assert_eq!(cluster.nodes[&leader].opened.status.term(), term, "heartbeats went on");
+}
