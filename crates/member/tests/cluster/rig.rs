@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
     pub(crate) disks: BTreeMap<u64, MemDisk>,
     size: u64,
     pub(crate) tune: fn(&mut MemberConfig),
-    now_ns: u64,
+    pub(crate) now_ns: u64,
     starts: u64,
     next_token: u64,
     streams: Vec<Stream>,

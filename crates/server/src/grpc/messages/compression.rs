@@ -131,13 +131,12 @@ mod tests {
 
     #[tokio::test]
     async fn two_large_messages_are_decompressed_at_a_time() {
-        let _all = PERMITS.acquire_many(2).await.expect("it is open");
+        let both = PERMITS.acquire_many(2).await.expect("it is open");
         let large = EncodedMessage(vec![vec![7; 2 * MAX_INLINE_BYTES].into()]);
         let message = Bytes::from(compressed(&large).0.concat());
         let mut third = Box::pin(decompressed(message, 1 << 20));
         assert!(futures_util::poll!(&mut third).is_pending());
-        drop(_all);
+        drop(both);
         assert!(third.await.is_ok());
-        assert_eq!(PERMITS.available_permits(), 2);
     }
 }
