@@ -69,29 +69,6 @@ impl Cluster {
     }
 }
 
-/// Without a leader, all wait.
-#[test]
-fn a_bounded_number_of_reads_and_lease_questions_waits() {
-    let mut cluster = Cluster::new(3, |_| {});
-    cluster.settle();
-    let alone = cluster.follower();
-    (1..=3).filter(|id| *id != alone).for_each(|id| cluster.stop(id));
-    let read = |token| Input::Read { token };
-    let lease = |token| Input::Lease { token, lease: 7, renew: true };
-    (0..99_999).for_each(|_| {
-        cluster.send(alone, read);
-    });
-    let last = cluster.send(alone, lease);
-    let refused = [cluster.send(alone, read), cluster.send(alone, lease)];
-    cluster.run(1);
-    assert_eq!(cluster.answers.len(), 2, "no other has an answer");
-    assert!(!cluster.answers.contains_key(&last));
-    for token in refused {
-        let answer = cluster.answers.remove(&token);
-        assert!(matches!(answer, Some(Answer::Failed(api::Error::TooManyRequests))), "{answer:?}");
-    }
-}
-
 #[test]
 fn a_request_that_is_not_committed_fails_after_its_time() {
     let mut cluster = Cluster::new(3, |_| {});
