@@ -205,6 +205,11 @@ pub enum ReadError {
 }
 
 impl ReadError {
+    /// Whether the disk failed to read: nothing is known of the bytes.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, ReadError::Io { .. })
+    }
+
     /// Whether it failed only because no more files may be opened: the bytes may be intact, and a later read succeed.
     pub fn is_out_of_descriptors(&self) -> bool {
         matches!(self, ReadError::Io { source, .. } if is_out_of_descriptors(source))

@@ -80,11 +80,30 @@ fn a_damaged_value_is_an_error_that_names_the_file_and_is_remembered() {
     let damaged = rig.reader.damaged();
     assert_eq!((damaged.len(), damaged[0].address), (1, bad.address));
 
+    assert!(rig.reader.is_known_damaged(bad.address) && !rig.reader.is_known_damaged(values[0].address));
     let done = rig.log.write_repaired_values(vec![(value(&rig, 1), bad.checksum, "tag".into())]).run();
     let repaired = rig.log.relocated(done).expect("the disk is well");
     let address = *repaired.addresses[0].as_ref().expect("the value was written");
     let read = rig.reader.pin().read(address, bad.len, bad.checksum);
     assert_eq!(read.expect("the repaired value"), value(&rig, 1));
+}
+
+#[test]
+fn a_failed_read_of_a_value_or_an_entry_is_not_remembered_as_damage() {
+    let mut rig = Rig::new();
+    let values = fill(&mut rig, 3);
+    let (first, second) = (values[0], values[1]);
+    let eio = || {
+        rig.disk.inject(Fault { operation: Operation::Read, after: 0, kind: std::io::ErrorKind::Other });
+    };
+    eio();
+    let failed = rig.reader.pin().read(first.address, first.len, first.checksum).expect_err("the disk fails");
+    assert!(failed.is_of_the_disk() && !failed.is_out_of_descriptors(), "{failed}");
+    eio();
+    let failed = rig.log.read_entries(1, 2, u64::MAX).expect("in range").run().expect_err("the disk fails");
+    assert!(failed.is_of_the_disk(), "{failed}");
+    assert!(rig.reader.damaged().is_empty() && !rig.reader.is_known_damaged(first.address));
+    assert_eq!(rig.reader.pin().read_many(&[first, second]).iter().filter(|read| read.is_ok()).count(), 2);
 }
 
 #[test]

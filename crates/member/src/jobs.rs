@@ -280,7 +280,7 @@ impl Job {
 /// Versions of a compaction's hash that one job hashes, or keys at which it looks for them: some milliseconds, so
 /// that other jobs of the lane need not wait long. The job that completes a window of up to a million versions also
 /// sorts it, for some tens of milliseconds, without the store's lock.
-const MAX_HASH_STEPS: usize = 16_384;
+pub(crate) const MAX_HASH_STEPS: usize = 16_384;
 
 fn hash_some(mut scan: Box<CompactionHashScan>) -> Result<KeptHash, Option<Box<CompactionHashScan>>> {
     match scan.advance(MAX_HASH_STEPS) {

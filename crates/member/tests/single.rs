@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::etcdserverpb as pb;
+use bytes::Bytes;
+use consensus::EntryKind;
 use log::{CheckpointKind, Disk, Log, LogId, MemDisk, Options, WriteJob};
 use member::batch::CommandKind;
 use member::group_commit::delay_ns;
@@ -408,6 +410,38 @@ fn a_start_that_was_cut_short_is_not_finished_with_the_flags_of_another_member()
     }
     let opened = member::open(&begun(cluster_id, member_id), &options(), config(), &member::Sequential);
     assert_eq!(opened.expect("the flags are those of then").identity.incarnation, 5);
+}
+
+/// With a large `--snapshot-count` a start replays any number of entries.
+#[test]
+fn more_than_a_million_entries_behind_the_checkpoint_are_replayed() {
+    const ENTRIES: u64 = (1 << 20) + 1_000;
+    const PART: u64 = 10_000;
+    let disk: Arc<dyn Disk> = Arc::new(MemDisk::default());
+    let options = Options { segment_bytes: 64 << 20, ..options() };
+    drop(member::open(&disk, &options, config(1), &member::Sequential).expect("a new member"));
+    let mut opened = Log::open(&disk, &options).expect("the disk is well");
+    let first = opened.recovered.last_index + 1;
+    let end = first + ENTRIES;
+    for from in (first..end).step_by(PART as usize) {
+        let to = (from + PART).min(end);
+        let entry =
+            |index| log::Entry { term: 1, index, kind: EntryKind::Empty as u8, payload: Bytes::new() };
+        let entries: Vec<_> = (from..to).map(entry).collect();
+        let hard_state = log::HardState { term: 1, vote: 1, commit: to - 1 };
+        let mut sizes = log::RecordSizes::default();
+        sizes.add_hard_state();
+        entries.iter().for_each(|_| sizes.add_entry(0));
+        while !opened.log.make_room(&sizes, None) {
+            let job = opened.log.next_job().expect("a segment is to be made");
+            opened.log.background_done(job.run()).expect("the disk is well");
+        }
+        let append = opened.log.append(Some(hard_state), entries);
+        opened.log.complete(WriteJob::run_all(vec![append.job], &|| Duration::ZERO)).expect("it is well");
+    }
+    drop(opened.log);
+    let opened = member::open(&disk, &options, config(2), &member::Sequential).expect("it opens");
+    assert_eq!(opened.reader.applied().index, end - 1);
 }
 
 /// A tick that ends a pause late would make the scrub slower than its rate.

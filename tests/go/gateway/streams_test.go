@@ -110,6 +110,7 @@ func TestStreams(t *testing.T) {
 	t.Run("a lock that waits ends with its client", s.aLockThatWaitsEndsWithItsClient)
 	t.Run("a long range is counted as it ended", s.aLongRangeIsCountedAsItEnded)
 	t.Run("a watch gets requests while it answers", s.aWatchGetsRequestsWhileItAnswers)
+	t.Run("a long message ends its WebSocket", s.aLongMessageEndsItsWebSocket)
 	// The last one, since it enables authentication.
 	t.Run("a token comes with the WebSocket", s.aTokenComesWithTheWebSocket)
 }
@@ -328,6 +329,31 @@ func webSocketsCarryStreams(t *testing.T, s *side) {
 		t.Fatal(err)
 	}
 	until(t, "the watchers are gone with the socket", func() bool { return s.watchers(t) == "0" })
+}
+
+// A message may be twice as long as one of gRPC, which is what the value of a key takes as base64, and more.
+func (s *side) aLongMessageEndsItsWebSocket(t *testing.T) {
+	const longest = 2 * 2 << 20
+	for length, isTaken := range map[int]bool{longest: true, longest + 1: false} {
+		socket, err := websocket.Dial("ws"+strings.TrimPrefix(s.url, "http")+"/v3/watch", "", "http://page")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		if err := socket.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		// The end may come before all has been sent.
+		err = websocket.Message.Send(socket, createWatch+strings.Repeat(" ", length-len(createWatch)))
+		if isTaken && err != nil {
+			t.Fatal(err)
+		}
+		var heard line
+		err = websocket.JSON.Receive(socket, &heard)
+		if isTaken != (err == nil && heard.Result.Created) {
+			t.Errorf("a message of %d bytes: %+v, %v", length, heard, err)
+		}
+	}
 }
 
 func (s *side) aTokenComesWithTheWebSocket(t *testing.T) {

@@ -20,6 +20,8 @@ struct MadeUp {
     failures: RefCell<Vec<SourceError>>,
     /// Last entries of the next bases, the next one last; then the last one of all.
     old_bases: RefCell<Vec<u64>>,
+    /// Bytes of an entry beside its number.
+    entry_bytes: Cell<usize>,
 }
 
 /// Entries in one answer.
@@ -70,7 +72,8 @@ impl BackupSource for MadeUp {
         }
         let wanted = if from == 0 { 0..0 } else { from..(self.last.get() + 1).min(from + MAX_ANSWERED) };
         let is_end = from == 0 || wanted.end == self.last.get() + 1;
-        let entry = |index| BackupEntry { term: 1, index, kind: 0, payload: Bytes::from(index.to_string()) };
+        let payload = |index: u64| [index.to_string().into_bytes(), vec![0; self.entry_bytes.get()]].concat();
+        let entry = |index| BackupEntry { term: 1, index, kind: 0, payload: payload(index).into() };
         let point = is_end.then(|| self.point());
         Ok(BackupEntriesResponse { entries: wanted.map(entry).collect(), point })
     }
@@ -386,4 +389,19 @@ fn a_failure_that_ends_a_copy_is_not_tried_again() {
     let follower = BackupFollower::new(&archive, &source, settings, &status);
     assert!(test.runtime.block_on(follower.run()).is_err());
     assert_eq!((status.failures(), status.take_news()), (1, Vec::new()));
+}
+
+#[test]
+fn an_object_has_a_bounded_number_of_bytes_of_entries() {
+    let (test, source) = (TestArchive::new(), MadeUp::with_entries(5));
+    test.copy(&source, NEVER, None).expect("it is copied");
+    source.last.set(35);
+    source.entry_bytes.set(1 << 20);
+    test.copy(&source, NEVER, None).expect("it is copied");
+    let reader = test.reader();
+    let objects = reader.logs(reader.logs_from(6).expect("they are listed"));
+    let entries: Vec<usize> = objects
+        .map(|(_, log)| log.expect("it is whole").answers.iter().map(|answer| answer.entries.len()).sum())
+        .collect();
+    assert_eq!(entries, [18, 12], "16 MiB, and what is left of the last answer");
 }

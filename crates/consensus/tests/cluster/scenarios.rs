@@ -68,6 +68,15 @@ fn a_restarted_follower_does_not_depose_its_leader() {
 }
 
 #[test]
+fn an_entry_that_no_log_takes_is_not_proposed() {
+    const BYTES: usize = (1 << 30) + 1;
+    let mut cluster = Cluster::new(4, 1);
+    let leader = cluster.elect();
+    let refused = cluster.node(leader).propose(Bytes::from(vec![0; BYTES]));
+    assert_eq!(refused, Err(ProposeError::TooLarge { bytes: BYTES }));
+}
+
+#[test]
 fn no_more_is_proposed_than_may_be_uncommitted() {
     const BYTES: usize = 1 << 20;
     let mut cluster = Cluster::new(4, 3);

@@ -201,3 +201,20 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_encoder_fills_little_of_the_table() {
+    let (mut encoder, mut blocks) = (HpackEncoder::default(), Vec::new());
+    // Of 64 bytes each, in the table.
+    for name in ["one", "two", "three", "four", "five"] {
+        let value = vec![b'v'; 32 - name.len()];
+        let field = Field { name, value: &value, is_usual: true };
+        let lengths = [(); 2].map(|()| {
+            let mut block = Vec::new();
+            encoder.encode(std::slice::from_ref(&field), &mut block);
+            block.len()
+        });
+        blocks.push(lengths[1] == 1);
+    }
+    assert_eq!(blocks, [true, true, true, true, false], "256 bytes are full");
+}

@@ -140,3 +140,21 @@ impl ReserveUse {
         self.disk.remove(&self.path).is_ok() && self.disk.sync_dir(&self.dir).is_ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How large it should be.
+    use super::*;
+    use crate::testing::Parts;
+
+    #[test]
+    fn it_holds_two_deltas_and_a_quarter_of_a_segment_at_least() {
+        let parts = Parts::new().expect("an empty disk");
+        let reserve = CheckpointReserve::new(SegmentFactory { segment_bytes: 64 << 20, ..parts.factory });
+        let mib = |bytes: u64| bytes << 20;
+        assert_eq!(
+            [0, mib(8), mib(8) + 1].map(|delta| reserve.wanted(delta)),
+            [mib(16), mib(16), mib(16) + 2]
+        );
+    }
+}

@@ -86,6 +86,13 @@ impl Reader {
         }
     }
 
+    /// Whether a read has found that what begins at this address is not what was written. A read that failed, because
+    /// of the disk or of its controller, says nothing about the bytes.
+    pub fn is_known_damaged(&self, address: u64) -> bool {
+        let file = self.shared.files.get(file_of(address));
+        file.is_some_and(|file| file.is_damaged_at(offset_of(address)))
+    }
+
     /// All known damage, by log address. A value that was repaired in another file is included until its old file is
     /// freed.
     pub fn damaged(&self) -> Vec<Damage> {

@@ -140,6 +140,10 @@ impl ValueFile {
         self.damaged.lock().insert(offset, len);
     }
 
+    pub(crate) fn is_damaged_at(&self, offset: u32) -> bool {
+        self.damaged.lock().contains_key(&offset)
+    }
+
     /// Forgets damage that begins within a range.
     pub(crate) fn clear_damaged(&self, offset: u64, len: u64) {
         self.damaged.lock().retain(|start, _| !(offset..offset + len).contains(&u64::from(*start)));

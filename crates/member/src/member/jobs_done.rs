@@ -149,9 +149,7 @@ impl Member {
             out.background.push(Job::ReadEntries { from, single: true, job });
             return;
         }
-        if self.entry_repairs.begin(from, &self.log) {
-            out.notices.push(Notice::Damage { text: error.to_string() });
-        }
+        self.entry_repairs.begin(from, !error.is_of_the_disk(), error.to_string(), &self.log, out);
         self.consensus.fetch_failed(from);
     }
 
@@ -239,10 +237,9 @@ impl Member {
         for (key, address) in news.values {
             self.value_repairs.begin(address, Some(key));
         }
-        if let Some(index) = news.entry
-            && self.entry_repairs.begin(index, &self.log)
-        {
-            out.notices.push(Notice::Damage { text: format!("entry {index} of the log") });
+        if let Some((index, error)) = news.entry {
+            let text = format!("entry {index} of the log: {error}");
+            self.entry_repairs.begin(index, !error.is_of_the_disk(), text, &self.log, out);
         }
         if let Some(text) = news.checkpoint {
             self.checkpoints.replace_damaged();

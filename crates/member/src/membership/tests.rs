@@ -226,3 +226,16 @@ fn a_command_set_is_recorded_once_all_members_have_announced_it() {
     let recorded = sets.take_newer((99, 50), 2, (1, 2), [1, 2].into_iter(), |_| true);
     assert_eq!(recorded, None, "it is recorded");
 }
+
+#[test]
+fn a_member_has_a_bounded_number_of_urls_of_bounded_length() {
+    let is_allowed = |count: usize, bytes: usize| {
+        let peer_urls = vec!["u".repeat(bytes); count];
+        let add = MembershipRequest::Add { id: 4, peer_urls: peer_urls.clone(), learner: false };
+        let update = MembershipRequest::Update { id: 4, peer_urls };
+        [add, update].map(|request| request.is_within_limits())
+    };
+    assert_eq!(is_allowed(64, 2_048), [true; 2]);
+    assert_eq!(is_allowed(65, 1), [false; 2]);
+    assert_eq!(is_allowed(1, 2_049), [false; 2]);
+}

@@ -97,12 +97,17 @@ mod tests {
     fn on_an_idle_member_nearly_every_file_is_worth_it_until_the_aim_is_reached() {
         assert_eq!(max_live_percent(GIB * 120 / 100, GIB, true), 90);
         assert_eq!(max_live_percent(GIB * 105 / 100, GIB, true), 25);
+        assert_eq!([108, 109].map(|percent| max_live_percent(GIB * percent, 100 * GIB, true)), [25, 90]);
     }
 
     #[test]
     fn a_small_directory_is_left_alone() {
         assert_eq!(max_live_percent(100 << 20, 1 << 20, true), 25);
         assert_eq!(max_live_percent(100 << 20, 0, false), 25);
+        assert_eq!(
+            [SMALL_BYTES - 1, 256 << 20].map(|bytes| max_live_percent(bytes, 1 << 20, true)),
+            [25, 90]
+        );
     }
 
     #[test]

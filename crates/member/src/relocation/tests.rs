@@ -180,3 +180,97 @@ fn eager_relocation_waits_for_purge_segment_checkpoint_and_followers() {
     assert_eq!(settle(5 + CATCH_UP_NS, false), Settling::Settled);
     assert_eq!(settle(6, true), Settling::Settled, "a leader knows what they have");
 }
+
+/// Neither a checkpoint for each byte, nor one that never comes, and a look ten times a second.
+#[test]
+fn a_checkpoint_for_space_comes_for_much_or_after_a_while() {
+    const S: u64 = 1_000_000_000;
+    const MIB: u64 = 1 << 20;
+    let mut relocator = Relocator::default();
+    relocator.looked(100 * S);
+    assert!(!relocator.is_look_due(100 * S + S / 10 - 1) && relocator.is_look_due(100 * S + S / 10));
+    relocator.checkpoint_began(100 * S);
+    let is_worth = |after_ns, freed, live, is_low| {
+        relocator.is_worth_a_checkpoint(100 * S + after_ns, freed, live, is_low)
+    };
+    for (after_ns, freed, live, is_low, expected) in [
+        (S, 64 * MIB, 0, false, true),
+        (S - 1, 64 * MIB, 0, false, false),
+        (S, 64 * MIB - 1, 0, false, false),
+        (S, 64 * MIB, 32 * 64 * MIB, false, true),
+        (S, 64 * MIB, 32 * 65 * MIB, false, false),
+        (S, 65 * MIB, 32 * 65 * MIB, false, true),
+        (10 * S, 1, 32 * 65 * MIB, false, true),
+        (10 * S - 1, 1, 0, false, false),
+        (S, 1, 0, true, true),
+        (S - 1, 1, 0, true, false),
+        (20 * S, 0, 0, true, false),
+    ] {
+        let is_it = is_worth(after_ns, freed, live, is_low);
+        assert_eq!(is_it, expected, "{freed} of {live} bytes after {after_ns} ns, low: {is_low}");
+    }
+}
+
+/// Steps until the relocator waits for something else; each must be late enough.
+fn steps(relocator: &mut Relocator, context: &mut RelocationContext<'_>) -> usize {
+    let (mut now_ns, mut steps) = (0, 0);
+    while relocator.has_step() {
+        relocator.step(now_ns, context);
+        steps += 1;
+        assert!(!relocator.is_step_due(now_ns + STEP_NS - 1), "requests go first");
+        now_ns += STEP_NS;
+    }
+    steps
+}
+
+#[test]
+fn references_are_switched_and_searched_for_in_steps_with_pauses() {
+    for (is_searched, values) in [(false, 2 * STEP_SWITCHES + 1), (true, 2 * STEP_VERSIONS + 1)] {
+        let mut state = LogAndStore::new(&[1, 2, 3]);
+        (0..values).for_each(|number| state.put(&format!("key{number:04}"), "v"));
+        let file = log::file_of(state.reference("key0000").value.address);
+        state.background();
+        state.end_segment();
+        state.checkpoint();
+        let (mut relocator, mut out) = (Relocator::default(), Output::default());
+        let LogAndStore { log, store, reader, .. } = &mut state;
+        let mut context = RelocationContext { log, store, reader, out: &mut out };
+        if is_searched {
+            // As after its contents could not be read.
+            relocator.to_search.push_back(file);
+            assert!(relocator.begin_search());
+            assert_eq!(steps(&mut relocator, &mut context), 3, "for the versions of all files");
+            continue;
+        }
+        let contents = context.log.contents(file, 0).expect("it says what it holds");
+        let writer = context.log.begin_relocation();
+        let files = VecDeque::from([(file, contents)]);
+        let work = RelocationWork::Files { files, reader: context.reader.clone(), writer };
+        relocator.start_job(work, vec![file], None, context.out);
+        let Done::Relocated(copied) = context.out.background.pop().expect("it has begun").run() else {
+            unreachable!()
+        };
+        assert_eq!(copied.references.len(), values, "all lie in one file");
+        relocator.copied(*copied, &mut context).expect("the log is intact");
+        assert_eq!(steps(&mut relocator, &mut context), 3);
+    }
+}
+
+/// The first file is copied whatever it holds; others join it as far as they fit.
+#[test]
+fn one_job_copies_so_many_bytes_of_so_many_files() {
+    let mut state = LogAndStore::new(&[1, 2, 3]);
+    for file in 0..70 {
+        (0..4).for_each(|number| state.put(&format!("key{file:02}-{number}"), vec![1; 500]));
+        state.end_segment();
+    }
+    (0..70).for_each(|file| (1..4).for_each(|number| state.put(&format!("key{file:02}-{number}"), "")));
+    state.drop_history();
+    state.end_segment();
+    state.checkpoint();
+    let chosen = |max_bytes| sources(&state.log, 80, max_bytes, |_| false).len();
+    assert_eq!(chosen(u64::MAX), 64);
+    assert_eq!(chosen(0), 1);
+    let (two, ten) = (chosen(2 * 600), chosen(10 * 600));
+    assert!(two == 2 && (10..=12).contains(&ten), "{two} and {ten} files of one value each");
+}

@@ -23,6 +23,8 @@ struct EntryTask {
     until_ns: u64,
     /// Whether a job writes it.
     is_written: bool,
+    /// Whether its bytes are known to differ from what was written. Otherwise reading it failed.
+    is_damaged: bool,
 }
 
 /// The entries under repair, by index.
@@ -45,14 +47,17 @@ impl EntryRepairs {
         self.tasks.values().filter(|task| !task.is_written).map(|task| task.until_ns).min()
     }
 
-    /// The entry at this index is damaged. Returns whether that is news: an entry that cannot be repaired is found
-    /// again and again.
-    pub(crate) fn begin(&mut self, index: u64, log: &Log) -> bool {
-        let Some(term) = log.term(index) else { return false };
-        let task = EntryTask { term, asked: BTreeSet::new(), rounds: 0, until_ns: 0, is_written: false };
+    /// The entry at this index is damaged, or reading it failed. Reports that with `text` if it is news: an entry that
+    /// cannot be repaired is found again and again.
+    pub(crate) fn begin(&mut self, index: u64, is_damaged: bool, text: String, log: &Log, out: &mut Output) {
+        let Some(term) = log.term(index) else { return };
+        let task =
+            EntryTask { term, asked: BTreeSet::new(), rounds: 0, until_ns: 0, is_written: false, is_damaged };
         self.tasks.entry(index).or_insert(task);
         self.reported = self.reported.split_off(&(log.first_index(), 0));
-        self.reported.insert((index, term))
+        if self.reported.insert((index, term)) {
+            out.notices.push(if is_damaged { Notice::Damage { text } } else { Notice::Failure { text } });
+        }
     }
 
     /// Asks the next peer for each entry whose peer did not answer. Returns the entries that no peer has.
@@ -78,7 +83,7 @@ impl EntryRepairs {
             return true;
         }
         self.tasks.remove(&index);
-        let text = format!("entry {index} is damaged and no peer has it");
+        let text = format!("entry {index} is damaged or cannot be read, and no peer has it");
         out.notices.push(Notice::Failure { text });
         false
     }
@@ -125,14 +130,21 @@ impl EntryRepairs {
         out: &mut Output,
     ) -> Result<(), MemberFatal> {
         let task = self.tasks.remove(&index);
-        if let (Some(task), Ok(())) = (task, &result) {
-            self.reported.remove(&(index, task.term));
+        match (result, task) {
+            (Ok(()), Some(task)) => {
+                self.reported.remove(&(index, task.term));
+                if task.is_damaged {
+                    let text = format!("entry {index}, with a peer's copy");
+                    out.notices.push(Notice::Repaired { text });
+                }
+            }
+            (Ok(()), None) => {}
+            (Err(JobError::Fatal(fatal)), _) => return Err(fatal.into()),
+            (Err(error), _) => {
+                let text = format!("entry {index} cannot be repaired: {error}");
+                out.notices.push(Notice::Failure { text });
+            }
         }
-        out.notices.push(match result {
-            Ok(()) => Notice::Repaired { text: format!("entry {index}, with a peer's copy") },
-            Err(JobError::Fatal(fatal)) => return Err(fatal.into()),
-            Err(error) => Notice::Failure { text: format!("entry {index} cannot be repaired: {error}") },
-        });
         Ok(())
     }
 }

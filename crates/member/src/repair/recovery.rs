@@ -36,11 +36,11 @@ use crate::peer_message::PeerMessage;
 pub(super) const MAX_ASKED: usize = 16;
 
 /// Time between two rounds over all peers, in nanoseconds, if none of them has the entry.
-const ROUND_NS: u64 = 500_000_000;
+pub(super) const ROUND_NS: u64 = 500_000_000;
 
 /// Rounds in which all peers say that they do not have an entry until it counts as lost: five seconds, in which a
 /// cluster that starts as a whole elects a leader and commits.
-const MAX_LOST_ROUNDS: u32 = 10;
+pub(super) const MAX_LOST_ROUNDS: u32 = 10;
 
 /// Time between two notices about peers that this member waits for, in nanoseconds.
 const NOTICE_NS: u64 = 60_000_000_000;

@@ -10,7 +10,8 @@
 //! When no peer has the value, its readers get an error. Only apply cannot go on without it: it then tries its own disk
 //! again, which may have failed only once, and peers are asked once more; the log says once that this member stays
 //! behind. Damage is reported once (up to `MAX_REPORTED` values), until it is repaired or nothing refers to the value
-//! any more.
+//! any more. A read that failed shows no damage and is not reported as such, but the disk may never give the value
+//! again, so all the rest is the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,16 +48,18 @@ pub(crate) struct ValueRepairs {
     writing: Option<Vec<u64>>,
     /// Addresses of damaged values that were reported and are not repaired, as far as is known.
     reported: ReportedValues,
-    /// Those of them that apply waits for and no peer had.
+    /// Those of values whose reads failed, and which were not fetched, as far as is known.
+    unreadable: ReportedValues,
+    /// Those of them all that apply waits for and no peer had.
     missed: ReportedValues,
 }
 
-/// Addresses of damaged values that were reported.
+/// Addresses of values that were reported.
 #[derive(Default)]
 pub(super) struct ReportedValues(BTreeSet<u64>);
 
 impl ReportedValues {
-    /// Returns whether the damage is news.
+    /// Returns whether it is news.
     pub(super) fn insert(&mut self, address: u64) -> bool {
         let is_news = self.0.insert(address);
         if self.0.len() > MAX_REPORTED {
@@ -201,11 +204,16 @@ impl ValueRepairs {
         }
     }
 
-    /// The value is referred to and cannot be read: it is damaged. One that has only moved is not reported, and one
-    /// that could not be repaired is not reported again.
+    /// The value is referred to and cannot be read: it is damaged, or the disk fails. One that has only moved is not
+    /// reported, and one that could not be repaired is not reported again.
     fn report_and_ask(&mut self, address: u64, context: &mut RepairContext<'_>) {
-        if self.reported.insert(address) {
-            context.out.notices.push(Notice::Damage { text: describe(address) });
+        if context.log.reader().is_known_damaged(address) {
+            if self.reported.insert(address) {
+                context.out.notices.push(Notice::Damage { text: describe(address) });
+            }
+        } else if self.unreadable.insert(address) {
+            let text = format!("{} cannot be read; other members are asked for it", describe(address));
+            context.out.notices.push(Notice::Failure { text });
         }
         self.ask(address, context);
     }
@@ -311,8 +319,10 @@ impl ValueRepairs {
                     context.store.relocate(&reference.key, reference.revision, &reference.value, new);
                 }
             }
-            let text = format!("{}, with a peer's copy", describe(old));
-            context.out.notices.push(Notice::Repaired { text });
+            if context.log.reader().is_known_damaged(old) {
+                let text = format!("{}, with a peer's copy", describe(old));
+                context.out.notices.push(Notice::Repaired { text });
+            }
             self.end(old, Ok(()), context);
         }
         relocated.file.into_iter().for_each(|file| context.log.relocation_switched(file));
@@ -323,6 +333,7 @@ impl ValueRepairs {
         let Some(task) = self.tasks.remove(&address) else { return };
         if result.is_ok() {
             self.reported.0.remove(&address);
+            self.unreadable.0.remove(&address);
             self.missed.0.remove(&address);
         }
         for token in task.callers {
@@ -357,7 +368,7 @@ impl ValueRepairs {
     pub(crate) fn state_replaced(&mut self, context: &mut RepairContext<'_>) {
         self.look_up = None;
         self.fetched.clear();
-        (self.reported, self.missed) = Default::default();
+        (self.reported, self.unreadable, self.missed) = Default::default();
         for address in self.tasks.keys().copied().collect::<Vec<_>>() {
             self.end(address, Ok(()), context);
         }
@@ -382,9 +393,9 @@ fn describe(address: u64) -> String {
 fn stays_behind(address: u64) -> String {
     let what = describe(address);
     format!(
-        "{what} is damaged, and no connected member has it: a transaction compares it, so this member stays behind \
-         until one sends it, or the leader a snapshot. Start all members; if none of them has it any more, replace this \
-         member's data"
+        "{what} is damaged or cannot be read, and no connected member has it: a transaction compares it, so this member \
+         stays behind until one sends it, or the leader a snapshot. Start all members; if none of them has it any more, \
+         replace this member's data"
     )
 }
 

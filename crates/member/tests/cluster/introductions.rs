@@ -74,3 +74,19 @@ fn a_member_that_repairs_its_log_hears_introductions_and_says_whom_it_waits_for(
     cluster.settle();
     cluster.assert_equal();
 }
+
+#[test]
+fn a_bounded_number_of_unknown_peers_is_dialled() {
+    let mut cluster = Cluster::new(3, joins);
+    cluster.settle();
+    (4..=70).for_each(|id| cluster.give(1, introduction(id, id)));
+    cluster.run(5);
+    let dialled = introduced(&cluster, 1);
+    assert_eq!((dialled.len(), dialled.last()), (64, Some(&(67, vec![url(67)]))));
+    // One that is dialled may move.
+    cluster.give(1, introduction(67, 90));
+    cluster.give(1, introduction(70, 70));
+    cluster.run(5);
+    let dialled = introduced(&cluster, 1);
+    assert_eq!((dialled.len(), dialled.last()), (64, Some(&(67, vec![url(90)]))));
+}

@@ -6,7 +6,7 @@ use member::batch::CommandKind;
 use member::{Answer, Input, Notice, Proposal, SnapshotEvent};
 use prost::Message;
 
-use crate::rig::Cluster;
+use crate::rig::{Cluster, TICK_NS};
 
 impl Cluster {
     pub(crate) fn propose(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> store::Outcome {
@@ -67,4 +67,25 @@ impl Cluster {
         };
         self.nodes[&at].notices.iter().filter_map(reason).collect()
     }
+}
+
+#[test]
+fn a_request_that_is_not_committed_fails_after_its_time() {
+    let mut cluster = Cluster::new(3, |_| {});
+    cluster.settle();
+    let leader = cluster.leader().expect("somebody leads");
+    (1..=3).filter(|id| *id != leader).for_each(|id| cluster.stop(id));
+    let put = pb::PutRequest { key: "key".into(), ..Default::default() };
+    let (kind, caller, body) = (CommandKind::Put, Default::default(), put.encode_to_vec().into());
+    let begin = cluster.now_ns;
+    let token = cluster.send(leader, |token| Input::Propose(Proposal { token, kind, caller, body }));
+    while !cluster.answers.contains_key(&token) {
+        cluster.step();
+    }
+    let answer = cluster.answers.remove(&token);
+    assert!(matches!(answer, Some(Answer::Failed(error)) if error.to_string().contains("request timed out")));
+    // Five seconds and two election timeouts, as a tick finds it.
+    let ticks = (cluster.now_ns - begin) / TICK_NS;
+    let expected = 5_000_000_000 / TICK_NS + 2 * 10;
+    assert!((expected..=expected + 1).contains(&ticks), "{ticks} ticks");
 }

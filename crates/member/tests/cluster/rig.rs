@@ -20,7 +20,7 @@ use member::{
 /// The id of the cluster.
 const CLUSTER: u64 = 7;
 
-const TICK_NS: u64 = 100_000_000;
+pub(crate) const TICK_NS: u64 = 100_000_000;
 pub(crate) const STEP_NS: u64 = 5_000_000;
 
 pub(crate) struct Node {
@@ -54,7 +54,7 @@ pub(crate) struct Cluster {
     pub(crate) disks: BTreeMap<u64, MemDisk>,
     size: u64,
     pub(crate) tune: fn(&mut MemberConfig),
-    now_ns: u64,
+    pub(crate) now_ns: u64,
     starts: u64,
     next_token: u64,
     streams: Vec<Stream>,

@@ -86,6 +86,26 @@ fn history_that_is_compacted_gives_back_its_space_unasked() {
     cluster.assert_equal();
 }
 
+/// Entries behind the checkpoint are kept for followers that are a little behind. A member without others has none: what
+/// was overwritten leaves the disk although `--snapshot-catchup-entries` would keep all of it.
+#[test]
+fn a_lone_member_keeps_nothing_behind_its_checkpoint() {
+    const WRITTEN: u64 = 1_000_000;
+    for size in [1, 2] {
+        let mut cluster = Cluster::new(size, |config| config.catchup_entries = 10_000);
+        (0..WRITTEN / 2_000).for_each(|number| cluster.put("key", vec![number as u8; 2_000]));
+        cluster.compact(true);
+        cluster.settle();
+        // A checkpoint for the sake of little space comes after ten seconds.
+        cluster.run(4_000);
+        for at in 1..=size {
+            let left = file_bytes(&cluster, at);
+            assert_eq!(left > WRITTEN, size > 1, "{left} bytes are left of {size} members' {WRITTEN}");
+            assert!(size > 1 || left < WRITTEN / 4, "{left}");
+        }
+    }
+}
+
 #[test]
 fn writes_go_on_while_values_move() {
     let mut cluster = Cluster::new(3, |_| {});

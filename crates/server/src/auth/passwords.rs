@@ -211,13 +211,8 @@ mod tests {
         passwords.hash(Source::default(), password.to_owned()).await.expect("hashes").into()
     }
 
-    async fn verify(
-        passwords: &Passwords,
-        password: &str,
-        hash: Option<&Bytes>,
-        root: Option<&Bytes>,
-    ) -> bool {
-        let given = password.to_owned().into();
+    async fn verify(passwords: &Passwords, text: &str, hash: Option<&Bytes>, root: Option<&Bytes>) -> bool {
+        let given = text.to_owned().into();
         passwords.verify(Source::default(), given, hash.cloned(), root.cloned()).await.expect("it is checked")
     }
 
@@ -280,5 +275,23 @@ mod tests {
         for hash in [&b""[..], b"secret", b"$2a$10$short", b"\xff", format!("$2a$xx${digest}").as_bytes()] {
             assert_eq!(cost_of(hash), None, "{hash:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_bounded_number_of_passwords_is_remembered() {
+        let passwords = Passwords::new(COST);
+        let hash = hashed(&passwords, "secret").await;
+        for (before, after) in [(9_999_u32, 10_000), (10_000, 1)] {
+            *passwords.verified.lock() =
+                (0..before).map(|n| Sha256::digest(n.to_le_bytes()).into()).collect();
+            assert!(verify(&passwords, "secret", Some(&hash), None).await);
+            assert_eq!(passwords.verified.lock().len(), after);
+        }
+    }
+
+    #[test]
+    fn half_of_the_cores_hash() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(Passwords::new(COST).running.available_permits(), (cores / 2).max(1));
     }
 }

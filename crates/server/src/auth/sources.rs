@@ -227,6 +227,18 @@ mod tests {
     }
 
     #[test]
+    fn one_call_of_a_source_is_served_at_a_time() {
+        let sources = Arc::<Sources>::default();
+        let [first, second, other] = ["10.0.0.1", "10.0.0.1", "10.0.0.2"]
+            .map(|address| sources.enter(source(address)).expect("it may wait"));
+        let served = first.served().now_or_never().expect("it is the first");
+        assert!(second.served().now_or_never().is_none());
+        assert!(other.served().now_or_never().is_some(), "another source does not wait for it");
+        drop(served);
+        assert!(second.served().now_or_never().is_some());
+    }
+
+    #[test]
     fn a_network_leaves_places_for_others() {
         let sources = Arc::<Sources>::default();
         let of_network = |n: u32| source(&format!("2001:db8:1:{n:x}::1"));

@@ -151,3 +151,22 @@ async fn large_values_are_read_a_few_at_a_time_and_count_without_their_caller() 
     drop(finish);
     assert_eq!(second.await, Ok(MAX_INLINE_BYTES + 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_rest_of_a_refused_body_is_read_within_limits() {
+    let read = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let route = Gateway::new().route("/v3/kv/put").expect("a route").clone();
+    let max = 1 << 10;
+    let count = read.clone();
+    let endless = stream::repeat_with(move || {
+        count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        Ok(Bytes::from_static(&[b' '; 1 << 10]))
+    });
+    let body = JsonRequests::new(route.clone(), Box::pin(endless), max, Transcoder::at_once(1), None);
+    body.discard().await;
+    assert_eq!(read.load(std::sync::atomic::Ordering::Relaxed), 16 * JSON_PER_MESSAGE, "parts of 1 KiB");
+    let began = tokio::time::Instant::now();
+    let silent = JsonRequests::new(route, Box::pin(stream::pending()), max, Transcoder::at_once(1), None);
+    silent.discard().await;
+    assert_eq!(began.elapsed().as_secs(), 5);
+}

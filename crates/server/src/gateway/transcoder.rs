@@ -53,3 +53,15 @@ impl Transcoder {
         job.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How much is read at once.
+    use super::*;
+
+    #[test]
+    fn there_are_two_permits_for_every_core() {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(Transcoder::default().permits.available_permits(), 2 * cores);
+    }
+}

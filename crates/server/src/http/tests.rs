@@ -311,3 +311,20 @@ fn queries_are_decoded() {
     assert_eq!(answer::values(query, "x"), ["y"]);
     assert!(answer::values(None, "x").is_empty());
 }
+
+/// The clock of the test is at the end of a profile at once.
+#[tokio::test(start_paused = true)]
+async fn a_profile_is_short_and_alone() {
+    let profile = |seconds: u64| {
+        let path = format!("/debug/pprof/profile?seconds={seconds}");
+        let mut router = profile_routes(endpoints(Fake::default()));
+        async move { router.call(request("GET", &path)).await.expect("infallible").status().as_u16() }
+    };
+    for refused in [0, 301] {
+        assert_eq!(profile(refused).await, 400, "{refused} s");
+    }
+    let (one, other) = tokio::join!(profile(300), profile(300));
+    assert_eq!(one.min(other), 200, "of the longest that is allowed");
+    assert_eq!(one.max(other), 500, "beside another one");
+    assert_eq!(profile(1).await, 200, "behind it");
+}

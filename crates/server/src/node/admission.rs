@@ -1,43 +1,13 @@
-//! Limits on work that would otherwise delay everything else: the bytes of large commands, large ranges, and backups.
+//! Limits on work that would otherwise delay everything else: large ranges and backups.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use crate::grpc::{AnswerRoom, Failure};
 use crate::overload::RangeWait;
-
-/// Bytes of large commands that may be proposed at once. Beyond it commands wait here, first come first served, instead
-/// of making all requests time out behind the disk.
-const MAX_LARGE_BYTES: usize = 64 << 20;
-
-/// Size from which on a command counts as large; smaller ones are limited by their number alone.
-const MIN_LARGE_BYTES: usize = 64 << 10;
-
-/// Limits the bytes of large commands that are proposed at once.
-pub(crate) struct LargeRequests {
-    kilobytes: Semaphore,
-}
-
-impl Default for LargeRequests {
-    fn default() -> LargeRequests {
-        LargeRequests { kilobytes: Semaphore::new(MAX_LARGE_BYTES >> 10) }
-    }
-}
-
-impl LargeRequests {
-    /// Waits until a command of this size may be proposed; it counts until the permit is dropped.
-    pub(super) async fn admit(&self, bytes: usize) -> Option<SemaphorePermit<'_>> {
-        if bytes < MIN_LARGE_BYTES {
-            return None;
-        }
-        let kilobytes = (bytes >> 10).min(MAX_LARGE_BYTES >> 10) as u32;
-        // The semaphore is never closed.
-        self.kilobytes.acquire_many(kilobytes).await.ok()
-    }
-}
 
 /// Ranges that have this many keys, or examine more keys and changes of the past, are encoded on a thread of their own,
 /// and so are answers with as many versions: about half a millisecond of work.

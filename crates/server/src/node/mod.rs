@@ -5,6 +5,7 @@
 
 mod admission;
 mod identify;
+mod large_requests;
 mod waits;
 
 use std::sync::Arc;
@@ -29,7 +30,8 @@ use crate::overload::ClientAccounts;
 use crate::raft_loop::{Handoff, TimedAnswer};
 use crate::spans::Tracer;
 
-pub(crate) use admission::{Backups, LargeRanges, LargeRequests, MIN_LARGE_RANGE_STEPS};
+pub(crate) use admission::{Backups, LargeRanges, MIN_LARGE_RANGE_STEPS};
+pub(crate) use large_requests::LargeRequests;
 
 /// Pause after a read for which no file could be opened.
 const DESCRIPTOR_DELAY: std::time::Duration = std::time::Duration::from_millis(100);

@@ -331,14 +331,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_refused_call_is_counted_and_has_no_duration() {
+    /// Those of puts, and where they are shown.
+    fn of_puts() -> (CallMetrics, Metrics) {
         let metrics = Metrics::new(&FeatureGates::parse("").expect("none"), false).expect("metrics");
         let Ok(Parsed::Run(config)) = parse(["stele".into()].into_iter(), std::iter::empty()) else {
             panic!("good flags");
         };
         let live = Arc::new(LiveSettings::new(&config));
-        let put = CallMetrics::new(methods::KV_PUT, false, &metrics, &live, Instant::now());
+        (CallMetrics::new(methods::KV_PUT, false, &metrics, &live, Instant::now()), metrics)
+    }
+
+    #[test]
+    fn the_log_tells_of_some_slow_calls_of_a_second_and_says_what_it_left_out() {
+        let (put, _) = of_puts();
+        // All of them end at the same time, an hour after they began.
+        let end = Instant::now() + Duration::from_secs(3_600);
+        let mut told = (0..250).map(|_| {
+            let mut call = put.begin_unary(&Bytes::new(), Source::default(), None);
+            let is_told = call.is_told(end);
+            let left_out = call.admitted.take();
+            call.observed = None;
+            assert_eq!(left_out.is_some(), is_told);
+            left_out
+        });
+        assert!(told.by_ref().take(50).all(|left_out| left_out == Some(0)), "the first 50");
+        let later: Vec<(usize, u64)> =
+            told.enumerate().filter_map(|(number, left_out)| Some((51 + number, left_out?))).collect();
+        assert_eq!(later, [(100, 49), (200, 99)]);
+    }
+
+    #[test]
+    fn a_refused_call_is_counted_and_has_no_duration() {
+        let (put, metrics) = of_puts();
         put.refused(&api::Error::NoLeader.into(), None);
         put.begin(None).ended(Err(&api::Error::Timeout.into()));
         let text = metrics.render(&NoState).expect("text");

@@ -98,10 +98,13 @@ mod tests {
 
     #[test]
     fn spans_beyond_the_queue_are_dropped_and_counted() {
-        let (queue, taken) = SpanQueue::bounded(SpanCounters::for_test(), 1);
-        queue.export(vec![Span::default()]);
+        let (queue, taken) = SpanQueue::new(SpanCounters::for_test());
+        (0..1_024).for_each(|_| queue.export(vec![Span::default()]));
+        assert_eq!(queue.counters.dropped.get(), 0);
         queue.export(vec![Span::default(); 3]);
         assert_eq!(queue.counters.dropped.get(), 3);
         assert!(matches!(taken.try_recv(), Ok(ToExport::Spans(spans)) if spans.len() == 1));
+        queue.export(vec![Span::default()]);
+        assert_eq!(queue.counters.dropped.get(), 3, "what was taken makes room");
     }
 }

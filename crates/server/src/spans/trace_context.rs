@@ -150,4 +150,16 @@ mod tests {
         let quarter = sampled(250_000);
         assert!((2_100..2_900).contains(&quarter), "{quarter}");
     }
+
+    #[test]
+    fn a_long_state_is_not_passed_on() {
+        let state = |bytes: usize| {
+            let sampler = Sampler::per_million(0);
+            sampler
+                .decide(Some(PARENT.as_bytes()), Some("s".repeat(bytes).as_bytes()))
+                .expect("sampled")
+                .state
+        };
+        assert_eq!((state(512).len(), state(513).as_str()), (512, ""));
+    }
 }

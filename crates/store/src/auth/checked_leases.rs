@@ -120,3 +120,45 @@ impl CheckedLease {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! For how many users, and for which leases, something is remembered.
+    use super::*;
+    use crate::auth::RangePermission;
+    use crate::types::Revision;
+    use crate::values::ValueRef;
+
+    /// Whether the keys of a lease are all visited for a user who may write them.
+    fn visits_all(checked: &mut Option<Box<CheckedLease>>, keys: u32, user: &Arc<UserRanges>) -> bool {
+        let mut index = KeyIndex::default();
+        for number in 0..keys {
+            index.put(&[number as u8], Revision { main: 2, sub: number }, ValueRef::default(), 7);
+        }
+        let mut left = 100;
+        let slots = |from| from..keys.max(from);
+        let check = check_slots(checked, keys as usize, slots, user, &index, &mut left);
+        assert_eq!(check, Ok(LeaseCheck::Permitted));
+        left == 100 - keys as usize
+    }
+
+    fn user() -> Arc<UserRanges> {
+        let all = RangePermission { start: [0][..].to_vec().into(), end: [0][..].to_vec().into(), kind: 1 };
+        Arc::new(UserRanges::of([&all].into_iter()))
+    }
+
+    #[test]
+    fn leases_of_nine_keys_remember_four_users() {
+        let users = [(); 5].map(|()| user());
+        let mut checked = None;
+        for _ in 0..2 {
+            assert!(visits_all(&mut checked, 8, &users[0]));
+        }
+        assert!(checked.is_none(), "a lease of eight keys remembers nothing");
+        assert!(users[..4].iter().all(|user| visits_all(&mut checked, 9, user)));
+        assert!(!users[..4].iter().any(|user| visits_all(&mut checked, 9, user)), "they are remembered");
+        assert!(visits_all(&mut checked, 9, &users[4]));
+        assert!(visits_all(&mut checked, 9, &users[0]), "the first one was forgotten for the fifth");
+        assert!(!visits_all(&mut checked, 9, &users[4]));
+    }
+}

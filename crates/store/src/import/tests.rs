@@ -123,6 +123,11 @@ fn what_no_store_has_is_refused() {
     import.version(&put("a", 3, 3, 1, 0)).unwrap();
     assert!(import.version(&put("b", 3, 3, 1, 0)).is_err(), "the same revision");
     assert!(import.version(&put("b", 1 << 40, 3, 1, 0)).is_err(), "too many are missing");
+    let mut long = put("", 3, 3, 1, 0);
+    for (bytes, is_taken) in [(32 << 20, true), ((32 << 20) + 1, false)] {
+        long.kv.key = vec![b'k'; bytes].into();
+        assert_eq!(StateImport::new(None).version(&long).is_ok(), is_taken, "a key of {bytes} bytes");
+    }
     assert!(StateImport::new(None).raise_revision(u64::MAX).is_err());
     assert!(StateImport::new(Some(i64::MAX)).finish().is_err());
 }

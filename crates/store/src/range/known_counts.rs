@@ -61,3 +61,33 @@ impl KnownCounts {
         notes.push_back(KnownCount { revision, bounds, keys });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How much is known.
+    use super::*;
+
+    fn bounds(start: &[u8]) -> OwnedBounds {
+        (start.to_vec(), Some(b"z".to_vec()))
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_counts_goes() {
+        let counts = KnownCounts::default();
+        let known = |revision| counts.get(revision, &KeyBounds { start: b"a", end: Some(b"z") });
+        (0..256).for_each(|revision| counts.note(revision, bounds(b"a"), revision as u64));
+        assert_eq!((known(0), known(255)), (Some(0), Some(255)));
+        counts.note(256, bounds(b"a"), 7);
+        assert_eq!((known(0), known(1), known(256)), (None, Some(1), Some(7)));
+    }
+
+    #[test]
+    fn the_count_of_long_ends_is_not_kept() {
+        let counts = KnownCounts::default();
+        for (bytes, is_kept) in [((2 << 10) - 1, true), (2 << 10, false)] {
+            let start = vec![b'a'; bytes];
+            counts.note(5, bounds(&start), 7);
+            assert_eq!(counts.get(5, &KeyBounds { start: &start, end: Some(b"z") }).is_some(), is_kept);
+        }
+    }
+}

@@ -264,3 +264,27 @@ fn write_once<'a>(
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! How much waits for a socket that takes nothing.
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::protocol::FrameKind;
+
+    #[test]
+    fn tiny_frames_are_bounded_by_the_number_of_their_parts() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let socket = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("it listens");
+        // Nothing but the stream's thread, which does not run, would write.
+        let mut link = Link::new(LinkSocket::Encrypted(socket), Arc::default());
+        let parts = [Bytes::from_static(b"x")];
+        let header = FrameHeader::of(FrameKind::Message, &parts, 1).expect("it fits");
+        let mut send = |parts: &[Bytes], header: &FrameHeader| link.send(header, parts, usize::MAX);
+        for frame in 0..MAX_QUEUED_PARTS / 2 {
+            assert_eq!(send(&parts, &header), SendOutcome::Queued, "frame {frame}: a header and a part");
+        }
+        assert_eq!(send(&parts, &header), SendOutcome::Dropped(DropReason::QueueFull));
+    }
+}

@@ -203,4 +203,12 @@ mod tests {
         let lengths: Vec<usize> = steps(&all).iter().map(|step| step.len()).collect();
         assert_eq!(lengths, [2, 1, 1, 1, 1]);
     }
+
+    #[test]
+    fn a_bounded_number_of_damaged_places_is_listed() {
+        let mut damage = DamageFound::default();
+        (0..101).for_each(|number| damage.add(format!("place {number}")));
+        assert_eq!((damage.listed.len(), damage.count), (100, 101));
+        assert!(damage.list().ends_with("place 99"));
+    }
 }

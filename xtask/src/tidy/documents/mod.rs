@@ -1,5 +1,6 @@
 //! Rules over the documents: what they refer to exists, and what they repeat is as its source says it.
 
+mod limits;
 mod links;
 mod paths;
 mod rfcs;
@@ -12,6 +13,7 @@ pub(super) fn check(files: &[File], other_paths: &[String]) -> Vec<Finding> {
     let mut findings = links::check(files, other_paths);
     findings.extend(paths::check(files, other_paths));
     findings.extend(tests_named::check(files));
+    findings.extend(limits::check(files));
     findings.extend(rfcs::check(files));
     findings
 }

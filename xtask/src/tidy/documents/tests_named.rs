@@ -11,7 +11,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 use crate::tidy::file::{File, Finding};
 
 /// The heading of a column whose every cell names a test.
-const DEMANDING: &str = "test";
+pub(super) const DEMANDING: &str = "test";
 
 /// The folders of the Go tests, each with its test functions.
 type Tests<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;

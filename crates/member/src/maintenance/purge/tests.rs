@@ -1,6 +1,10 @@
 //! How fast history is purged, and which compactions are answered.
+use api::etcdserverpb as pb;
+use api::etcdserverpb::request_op::Request;
+
 use super::*;
-use crate::jobs::{Done, JobLane};
+use crate::jobs::{Done, JobLane, MAX_HASH_STEPS};
+use crate::proposals::batch::CommandKind;
 use crate::tests::LogAndStore;
 
 /// A store with this many changes of one key below its compact revision, which is returned.
@@ -113,4 +117,30 @@ fn a_bounded_number_of_physical_compactions_waits() {
     assert!(purge.is_awaited());
     let refused = purge.answer_after(u64::MAX, 1, Err(api::Error::Compacted));
     assert_eq!(refused, Err(api::Error::TooManyRequests));
+}
+
+/// The lane of repairs is free again between the jobs, and the history stays until the last of them is done.
+#[test]
+fn the_versions_of_a_large_compaction_are_hashed_by_several_jobs() {
+    const KEYS: usize = MAX_HASH_STEPS * 3 / 2;
+    let mut state = LogAndStore::new(&[1]);
+    for from in (0..KEYS).step_by(1_000) {
+        let put = |number: usize| pb::PutRequest { key: number.to_string().into(), ..Default::default() };
+        let op = |number| pb::RequestOp { request: Some(Request::RequestPut(put(number))) };
+        let success = (from..KEYS.min(from + 1_000)).map(op).collect();
+        state.commit(CommandKind::Txn, &pb::TxnRequest { success, ..Default::default() });
+    }
+    assert_eq!(state.reader.counts().keys, KEYS as u64);
+    // What a compaction leaves unchanged is hashed after it.
+    state.drop_history();
+    state.put("key", "value");
+    state.drop_history();
+    let mut purge = Purge::default();
+    let mut job = purge.begin_hash(&mut state.store, true).expect("a compaction was purged");
+    let mut jobs = 1;
+    while let Done::CompactionHashed(Err(Some(scan))) = job.run() {
+        assert!(purge.begin_hash(&mut state.store, true).is_none(), "it goes on");
+        (job, jobs) = (Job::HashCompaction(scan), jobs + 1);
+    }
+    assert_eq!(jobs, 4, "all are looked for, then hashed, and the last job finds the end");
 }

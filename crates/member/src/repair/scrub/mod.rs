@@ -22,7 +22,7 @@ mod pauses;
 mod tests;
 
 use bytes::Bytes;
-use log::{CheckpointFile, FileChunks, Log};
+use log::{CheckpointFile, FileChunks, Log, ReadError};
 use store::{Reader, VersionPosition};
 
 use crate::config::ScrubRate;
@@ -59,14 +59,14 @@ enum ScrubStage {
 }
 
 /// What follows from a part of a round.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct ScrubNews {
     /// Bytes that were read.
     pub(crate) bytes: u64,
     /// Keys and addresses of values to repair.
     pub(crate) values: Vec<(Bytes, u64)>,
-    /// The entry to repair.
-    pub(crate) entry: Option<u64>,
+    /// The entry to repair, and why.
+    pub(crate) entry: Option<(u64, ReadError)>,
     /// What is wrong with a checkpoint.
     pub(crate) checkpoint: Option<String>,
     /// The round is over.
@@ -168,9 +168,9 @@ impl Scrub {
                         self.due_ns = self.due_ns.max(now_ns.saturating_add(RETRY_NS));
                     }
                     Err(_) if to - from > 1 => *single_until = to,
-                    Err(_) => {
+                    Err(error) => {
                         *next = to;
-                        news.entry = Some(from);
+                        news.entry = Some((from, error));
                     }
                 }
             }
@@ -197,8 +197,11 @@ impl Scrub {
             // A round that was ended meanwhile.
             _ => {}
         }
+        let files = log.reader();
+        let values = news.values.iter().filter(|(_, address)| files.is_known_damaged(*address)).count();
+        let is_entry_damaged = news.entry.as_ref().is_some_and(|(_, error)| !error.is_of_the_disk());
         self.totals.damaged +=
-            news.values.len() as u64 + u64::from(news.entry.is_some()) + u64::from(news.checkpoint.is_some());
+            values as u64 + u64::from(is_entry_damaged) + u64::from(news.checkpoint.is_some());
         if matches!(self.stage, ScrubStage::Waiting) {
             news.ended = Some(self.totals);
         }

@@ -35,7 +35,7 @@ fn round(
         *now_ns = scrub.next_due_ns().map_or(*now_ns, |due_ns| due_ns.max(*now_ns));
         let Some(news) = step(scrub, state, *now_ns) else { continue };
         values.extend(news.values);
-        entries.extend(news.entry);
+        entries.extend(news.entry.map(|(index, _)| index));
         if let Some(totals) = news.ended {
             return (values, entries, totals);
         }
@@ -65,6 +65,30 @@ fn a_round_finds_every_damaged_entry_and_value_and_nothing_else() {
     assert_eq!(entries, [9, 10, 252], "a value lies in the entry that brought it");
     assert_eq!(totals.damaged, 6);
     state.drop_history();
+}
+
+/// What the disk cannot read is fetched from peers as if it were damaged, but does not count as that.
+#[test]
+fn a_round_in_which_reads_fail_counts_no_damage() {
+    let state = filled(20, 500);
+    let (mut scrub, mut now_ns) = (Scrub::default(), 0);
+    let eio = |after| {
+        let kind = std::io::ErrorKind::Other;
+        state.disk.inject(log::Fault { operation: log::Operation::Read, after, kind });
+    };
+    // All entries at once, then the first of them alone.
+    (0..2).for_each(|_| eio(0));
+    let (_, entries, totals) = round(&mut scrub, &state, &mut now_ns);
+    assert_eq!((entries.len(), totals.damaged), (1, 0));
+    // Behind the 20 values comes the end of the round; the reads of entries come first.
+    let mut fetched = 0;
+    for after in 1..30 {
+        eio(after);
+        let (values, _, totals) = round(&mut scrub, &state, &mut now_ns);
+        assert_eq!(totals.damaged, 0);
+        fetched += values.len();
+    }
+    assert!(fetched > 0, "some of them hit a value");
 }
 
 /// Values that were copied out of the log are read where they are, and the log from where it begins.

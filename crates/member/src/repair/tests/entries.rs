@@ -32,9 +32,10 @@ fn damaged() -> Damaged {
     let entry = read(&state).expect("it is intact").remove(0);
     state.damage(state.log.address(INDEX).expect("it is in the log"));
     assert!(read(&state).is_err());
-    let mut repairs = EntryRepairs::default();
-    assert!(repairs.begin(INDEX, &state.log));
-    Damaged { state, repairs, connected: BTreeSet::from([2, 3]), out: Output::default(), entry }
+    let (repairs, out) = Default::default();
+    let mut damaged = Damaged { state, repairs, connected: BTreeSet::from([2, 3]), out, entry };
+    assert!(matches!(damaged.find(true)[..], [Notice::Damage { .. }]));
+    damaged
 }
 
 fn read(state: &LogAndStore) -> Result<Vec<Entry>, log::ReadError> {
@@ -42,6 +43,26 @@ fn read(state: &LogAndStore) -> Result<Vec<Entry>, log::ReadError> {
 }
 
 impl Damaged {
+    /// A read finds the entry damaged, or fails. Returns what is reported.
+    fn find(&mut self, is_damaged: bool) -> Vec<Notice> {
+        self.repairs.begin(INDEX, is_damaged, "entry".to_owned(), &self.state.log, &mut self.out);
+        std::mem::take(&mut self.out.notices)
+    }
+
+    /// A peer sends the entry, and it is written.
+    fn repair(&mut self) {
+        assert!(self.ask_late(0).is_empty());
+        assert_eq!(self.take_asked(), [2]);
+        assert!(self.answer(self.intact()));
+        let Some(Job::RepairEntry { index: INDEX, job }) = self.out.background.pop() else {
+            panic!("no job")
+        };
+        let Done::EntryRepaired { index, result } = (Job::RepairEntry { index: INDEX, job }).run() else {
+            unreachable!()
+        };
+        self.repairs.written(index, result, &mut self.out).expect("the log is intact");
+    }
+
     /// Asks where the time is up. Returns the entries that are given up.
     fn ask_late(&mut self, now_ns: u64) -> Vec<u64> {
         self.repairs.ask_late(now_ns, &self.connected, &mut self.out)
@@ -66,18 +87,24 @@ impl Damaged {
 #[test]
 fn a_peers_entry_is_written_in_the_place_of_the_damaged_one() {
     let mut damaged = damaged();
-    assert!(damaged.ask_late(0).is_empty());
-    assert_eq!(damaged.take_asked(), [2]);
-    assert!(damaged.answer(damaged.intact()));
-    let Some(Job::RepairEntry { index: INDEX, job }) = damaged.out.background.pop() else { panic!("no job") };
-    let Done::EntryRepaired { index, result } = (Job::RepairEntry { index: INDEX, job }).run() else {
-        unreachable!()
-    };
-    damaged.repairs.written(index, result, &mut damaged.out).expect("the log is intact");
+    damaged.repair();
     assert!(matches!(damaged.out.notices[..], [Notice::Repaired { .. }]));
     assert_eq!(read(&damaged.state).expect("it is repaired"), [damaged.entry.clone()]);
     assert_eq!(damaged.repairs.next_due_ns(), None);
-    assert!(damaged.repairs.begin(INDEX, &damaged.state.log), "damaged once more, it is news");
+    damaged.out.notices.clear();
+    assert!(matches!(damaged.find(true)[..], [Notice::Damage { .. }]), "damaged once more, it is news");
+}
+
+/// Neither a failed read nor what comes of it counts as damage.
+#[test]
+fn an_entry_that_could_not_be_read_is_fetched_and_not_reported_as_damage() {
+    let mut unread = damaged();
+    unread.repairs = EntryRepairs::default();
+    assert!(matches!(unread.find(false)[..], [Notice::Failure { .. }]));
+    assert!(unread.find(false).is_empty(), "it fails again, which is no news");
+    unread.repair();
+    assert!(unread.out.notices.is_empty(), "{:?}", unread.out.notices);
+    assert_eq!(read(&unread.state).expect("it is written"), [unread.entry.clone()]);
 }
 
 #[test]
@@ -111,7 +138,8 @@ fn each_peer_has_its_time_to_answer_and_then_the_entry_is_given_up() {
     assert_eq!(asked, [2, 3].repeat(MAX_ROUNDS as usize));
     assert!(matches!(damaged.out.notices[..], [Notice::Failure { .. }]), "the damage was reported before");
     assert_eq!(damaged.repairs.next_due_ns(), None);
-    assert!(!damaged.repairs.begin(INDEX, &damaged.state.log), "found again, it is no news");
+    damaged.out.notices.clear();
+    assert!(damaged.find(true).is_empty(), "found again, it is no news");
 }
 
 #[test]

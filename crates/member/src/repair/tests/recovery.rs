@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use log::LogId;
 
 use super::super::ANSWER_NS;
-use super::super::recovery::{LogRecovery, MAX_ASKED};
+use super::super::recovery::{LogRecovery, MAX_ASKED, MAX_LOST_ROUNDS, ROUND_NS};
 use super::take_sent;
-use crate::io::Output;
+use crate::io::{MemberFatal, Output};
 use crate::peer_message::PeerMessage;
+use crate::tests::LogAndStore;
 
 #[test]
 fn so_many_entries_are_asked_for_at_a_time() {
@@ -33,4 +34,25 @@ fn so_many_entries_are_asked_for_at_a_time() {
     }
     let next = MAX_ASKED as u64 + 1;
     assert_eq!(asked(&mut recovery, ANSWER_NS + 1), [next, next + 1]);
+}
+
+#[test]
+fn an_entry_that_no_member_has_in_so_many_rounds_ends_the_process() {
+    let state = LogAndStore::new(&[1, 2]);
+    let peers = BTreeSet::from([2]);
+    let mut recovery = LogRecovery::new(&[LogId { index: 5, term: 3 }], peers.clone());
+    let (mut out, mut now_ns) = (Output::default(), 0);
+    let mut rounds = 0;
+    loop {
+        recovery.ask(now_ns, &peers, &mut out).expect("it is asked for");
+        recovery.answered(2, (5, 3), None, &state.log, &mut out);
+        rounds += 1;
+        match recovery.ask(now_ns, &peers, &mut out) {
+            Ok(()) => assert_eq!(recovery.next_due_ns(), Some(now_ns + ROUND_NS), "the next round"),
+            Err(MemberFatal::LostEntry { index: 5 }) => break,
+            Err(other) => panic!("{other}"),
+        }
+        now_ns += ROUND_NS;
+    }
+    assert_eq!((rounds, now_ns), (MAX_LOST_ROUNDS, 9 * 500_000_000), "five seconds or so");
 }

@@ -1,8 +1,10 @@
 //! A damaged value is asked for, checked, written and referred to; its readers are answered, whatever happens.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 
 use bytes::Bytes;
+use log::{Fault, Operation};
 use store::{Reference, Values};
 
 use super::super::values::{
@@ -38,6 +40,7 @@ fn damaged(members: &[u64]) -> Damaged {
     let reference = state.reference("key");
     let address = reference.value.address;
     state.damage(address);
+    assert!(state.values.read(&reference.value).is_err());
     let mut found = Damaged {
         state,
         repairs: ValueRepairs::default(),
@@ -202,9 +205,40 @@ fn damage_is_reported_once_until_it_is_repaired() {
     damaged.answer(Some("value"));
     damaged.write();
     assert!(matches!(damaged.out.notices[..], [Notice::Damage { .. }, Notice::Repaired { .. }]));
-    damaged.repairs.begin(damaged.state.reference("key").value.address, None);
+    let repaired = damaged.state.reference("key").value;
+    damaged.state.damage(repaired.address);
+    assert!(damaged.state.values.read(&repaired).is_err());
+    damaged.repairs.begin(repaired.address, None);
     damaged.look_up(0);
     assert_eq!(reports(&damaged), 2, "the repaired value is damaged once more");
+}
+
+/// A disk that fails to read (`EIO`) says nothing about the bytes. A peer is asked for them, because the disk may never
+/// give them again, but nothing is reported or counted as damage, and nothing as a repair of some.
+#[test]
+fn a_failed_read_is_not_reported_as_damage() {
+    let mut unread = damaged(&[1, 2]);
+    unread.state.put("unread", "bytes");
+    unread.reference = unread.state.reference("unread");
+    let value = unread.reference.value;
+    unread.state.disk.inject(Fault { operation: Operation::Read, after: 0, kind: ErrorKind::Other });
+    let failed = unread.state.values.read(&value).expect_err("the disk fails");
+    assert!(failed.reason.contains("cannot read"), "{failed}");
+    assert_eq!(unread.state.values.read(&value).as_deref().ok(), Some(&b"bytes"[..]), "it failed once");
+    unread.repairs = ValueRepairs::default();
+    for _ in 0..3 {
+        assert!(unread.repairs.begin(value.address, failed.key.clone()));
+        unread.look_up(0);
+        (0..2 * MAX_ROUNDS).for_each(|_| unread.answer(None));
+    }
+    assert!(matches!(&unread.out.notices[..], [Notice::Failure { text }] if text.contains("cannot be read")));
+    unread.out.notices.clear();
+    unread.repairs.begin(value.address, None);
+    unread.look_up(0);
+    unread.answer(Some("bytes"));
+    unread.write();
+    assert!(unread.out.notices.is_empty(), "{:?}", unread.out.notices);
+    assert_ne!(unread.state.reference("unread").value.address, value.address, "it is where the disk is well");
 }
 
 #[test]

@@ -79,6 +79,12 @@ impl ActiveKeys {
         self.remembered(&hash).unwrap_or_else(|| self.checked(token, hash))
     }
 
+    /// How many good and refused tokens are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered_tokens(&self) -> (usize, usize) {
+        (self.signed.len(), self.refused.len())
+    }
+
     fn remembered(&self, hash: &JwtHash) -> Option<Result<Arc<Claims>, InvalidToken>> {
         self.signed.get(hash).map(Ok).or_else(|| self.refused.get(hash).map(Err))
     }

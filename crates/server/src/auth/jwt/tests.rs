@@ -345,3 +345,36 @@ fn errors_show_nothing_of_keys_and_tokens() {
     let problem = load_error(&options(SignMethod::Rs256, Some("hmac.secret"), None));
     assert!(!problem.contains(secret.trim()), "{problem}");
 }
+
+#[test]
+fn a_bounded_number_of_tokens_is_remembered() {
+    let jwt = signing(SignMethod::Hs256);
+    for number in 0..5_000 {
+        let token = jwt.issue(&format!("user {number}"), 7).expect("a secret");
+        assert!(jwt.owner(&token).is_ok());
+        assert!(jwt.owner(&number.to_string()).is_err());
+    }
+    let (signed, refused) = jwt.active_keys().remembered_tokens();
+    assert!((2_048..=4_096).contains(&signed), "{signed} that are good");
+    assert!((2_048..=4_096).contains(&refused), "{refused} that are not");
+}
+
+#[test]
+fn a_long_file_of_keys_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("secret");
+    let ttl = Duration::from_secs(60);
+    let method = SignMethod::Hs256;
+    let options = JwtOptions { method, public_key: None, private_key: Some(file.clone()), ttl };
+    std::fs::write(&file, vec![b's'; 1 << 20]).expect("a file");
+    assert!(JwtTokens::load(&options).is_ok());
+    std::fs::write(&file, vec![b's'; (1 << 20) + 1]).expect("a file");
+    let problem = load_error(&options);
+    assert!(problem.contains("it has more than 1048576 bytes"), "{problem}");
+}
+
+#[test]
+fn half_of_the_cores_check() {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    assert_eq!(signing(SignMethod::Es256).running.available_permits(), (cores / 2).max(1));
+}

@@ -128,4 +128,22 @@ mod tests {
         assert!(is_compressed(1) && is_compressed(MAX_INLINE_BYTES));
         assert!(!is_compressed(0) && !is_compressed(MAX_INLINE_BYTES + 1));
     }
+
+    /// On one thread for blocking work, what is given to it runs in order.
+    #[test]
+    fn two_large_messages_are_decompressed_at_a_time() {
+        let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
+        runtime.expect("a runtime").block_on(async {
+            let both = PERMITS.acquire_many(2).await.expect("it is open");
+            assert!(PERMITS.try_acquire().is_err(), "there are two");
+            let large = EncodedMessage(vec![vec![7; 2 * MAX_INLINE_BYTES].into()]);
+            let message = Bytes::from(compressed(&large).0.concat());
+            let mut third = Box::pin(decompressed(message, 1 << 20));
+            assert!(futures_util::poll!(&mut third).is_pending());
+            tokio::task::spawn_blocking(|| ()).await.expect("it runs behind the third, if that runs");
+            assert!(futures_util::poll!(&mut third).is_pending());
+            drop(both);
+            assert!(third.await.is_ok());
+        });
+    }
 }

@@ -2,8 +2,10 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::raw::RawClient;
-use super::rig::{Client, grpc, message, whole};
+use tokio_util::sync::CancellationToken;
+
+use super::raw::{RawClient, frame};
+use super::rig::{Client, Seen, grpc, message, server, settings, whole};
 
 /// More than a server that stops gives a client which does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,4 +75,19 @@ async fn a_call_that_is_not_taken_is_refused_on_a_connection_that_ends() {
     let frames =
         client.read_until(|(kind, flags, stream, _)| (*kind, *flags & 1, *stream) == (1, 1, 3)).await;
     assert!(!frames.is_empty(), "trailers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_has_a_second_to_read_why_its_connection_ends() {
+    let settings = settings(Duration::ZERO, Duration::ZERO);
+    let (serving, socket) = server(settings, Seen::default(), CancellationToken::new());
+    let serving = tokio::spawn(serving);
+    let mut client = RawClient::greet(socket).await;
+    let began = tokio::time::Instant::now();
+    // Data that belongs to no stream.
+    client.send(&frame(0, 0, 0, b"x")).await;
+    serving.await.expect("it ends although the client closes nothing");
+    assert_eq!(began.elapsed().as_secs(), 1);
+    let frames = client.read_until(|frame| frame.0 == GO_AWAY).await;
+    assert!(frames.iter().any(|frame| frame.0 == GO_AWAY), "{frames:?}");
 }

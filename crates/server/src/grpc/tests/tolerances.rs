@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::raw::{RawClient, RawFrame, block, call_head, frame};
-use super::rig::message;
+use super::rig::{Client, message, request};
 
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -151,5 +151,20 @@ async fn a_request_of_tens_of_thousands_of_headers_is_reset_unless_it_is_grpc() 
             1 => assert_eq!(end.0, RST_STREAM),
             _ => assert!(says(&end, "grpc-status"), "{end:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_grpc_has_a_hundred_headers_at_most() {
+    let mut client = Client::start().await;
+    for (headers, is_served) in [(100, true), (101, false)] {
+        let mut plain = request("GET", "/plain", "text/plain");
+        for number in plain.headers().len()..headers {
+            let name = http::HeaderName::try_from(format!("n{number}")).expect("a name");
+            plain.headers_mut().insert(name, http::HeaderValue::from_static(""));
+        }
+        let (answer, mut stream) = client.begin(plain).await;
+        stream.send_data(Default::default(), true).expect("the server listens");
+        assert_eq!(answer.await.is_ok(), is_served, "{headers} headers");
     }
 }

@@ -34,13 +34,7 @@ pub(in crate::rpc) async fn authenticate(
         return Err(api::Error::AuthFailed.into());
     }
     node.linearize().await?;
-    let mut outcome = Err(api::Error::AuthOldRevision.into());
-    for _ in 0..MAX_CHECKS {
-        outcome = try_once(node, call, &name, password.clone()).await;
-        if !matches!(&outcome, Err(failure) if *failure == api::Error::AuthOldRevision.into()) {
-            break;
-        }
-    }
+    let outcome = until_unchanged(|| try_once(node, call, &name, password.clone())).await;
     match &outcome {
         // Clients of a cluster without auth that have a password ask for a token whenever they connect.
         Err(failure) if *failure != api::Error::AuthNotEnabled.into() => {
@@ -50,6 +44,20 @@ pub(in crate::rpc) async fn authenticate(
         _ => {}
     }
     outcome
+}
+
+/// Checks again while users or roles change meanwhile, so many times.
+async fn until_unchanged<T, F: Future<Output = Result<T, Failure>>>(
+    check: impl Fn() -> F,
+) -> Result<T, Failure> {
+    let old = Failure::from(api::Error::AuthOldRevision);
+    for _ in 1..MAX_CHECKS {
+        match check().await {
+            Err(failure) if failure == old => {}
+            outcome => return outcome,
+        }
+    }
+    check().await
 }
 
 /// The beginning of a name, for log lines.
@@ -99,5 +107,29 @@ mod tests {
     fn a_long_name_is_cut_between_characters() {
         assert_eq!(shown("ann"), "ann");
         assert_eq!(shown(&"\u{20ac}".repeat(10_000)), "\u{20ac}".repeat(21));
+    }
+
+    #[tokio::test]
+    async fn a_password_is_checked_a_bounded_number_of_times() {
+        let old = || Failure::from(api::Error::AuthOldRevision);
+        for changes in [0, 9, 10, 100] {
+            let checks = std::cell::Cell::new(0);
+            let outcome = until_unchanged(async || {
+                checks.set(checks.get() + 1);
+                if checks.get() > changes { Ok(()) } else { Err(old()) }
+            });
+            assert_eq!(outcome.await, if changes < 10 { Ok(()) } else { Err(old()) });
+            assert_eq!(checks.get(), 10.min(changes + 1));
+        }
+        let checks = std::cell::Cell::new(0);
+        let wrong = until_unchanged(|| {
+            checks.set(checks.get() + 1);
+            std::future::ready(Err::<(), Failure>(api::Error::AuthFailed.into()))
+        });
+        assert_eq!(
+            (wrong.await, checks.get()),
+            (Err(api::Error::AuthFailed.into()), 1),
+            "a wrong one is not tried again"
+        );
     }
 }

@@ -128,3 +128,15 @@ impl From<PasswordError> for Failure {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Names.
+    use super::*;
+
+    #[test]
+    fn a_long_name_is_refused() {
+        assert_eq!(check_name(&"n".repeat(32 << 10)), Ok(()));
+        assert_eq!(check_name(&"n".repeat((32 << 10) + 1)), Err(api::Error::RequestTooLarge));
+    }
+}

@@ -75,7 +75,7 @@ pub(crate) async fn read_entries(
             format!("stele: there is no entry {from} yet, the last one is {}", point.index),
         ));
     }
-    let max_bytes = if max_bytes == 0 { MAX_RESPONSE_BYTES } else { max_bytes.min(MAX_RESPONSE_BYTES) };
+    let max_bytes = answered_bytes(max_bytes);
     let to = point.index + 1;
     let wanted = |token| Input::ReadEntries(WantedEntries { token, from, to, max_bytes });
     let entries: Vec<BackupEntry> = match node.request(wanted).await? {
@@ -94,6 +94,11 @@ pub(crate) async fn read_entries(
     let last = entries.last().map_or(from - 1, |last| last.index);
     let point = (last == point.index).then_some(point);
     Ok(BackupEntriesResponse { entries, point })
+}
+
+/// Bytes of entries in an answer to a call that asks for at most so many; 0 leaves it to the member.
+fn answered_bytes(wanted: u64) -> u64 {
+    if wanted == 0 { MAX_RESPONSE_BYTES } else { wanted.min(MAX_RESPONSE_BYTES) }
 }
 
 /// Sends the state as a file.
@@ -170,5 +175,19 @@ pub(crate) fn backup_point(node: &Node, state: DataState, time_ms: u64) -> Backu
         compact_revision: state.compacted,
         data_hash: state.hash,
         time_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! How much an answer has.
+    use super::*;
+
+    #[test]
+    fn an_answer_has_as_much_as_is_wanted_and_allowed() {
+        let most = 4 << 20;
+        for (wanted, answered) in [(0, most), (1, 1), (most, most), (most + 1, most), (u64::MAX, most)] {
+            assert_eq!(answered_bytes(wanted), answered, "{wanted} bytes");
+        }
     }
 }

@@ -330,4 +330,13 @@ mod tests {
         let compares = pb::TxnRequest { compare: vec![compare], ..pb::TxnRequest::default() };
         assert!(may_be_long(&compares, || 1_000));
     }
+
+    #[test]
+    fn an_answer_of_two_mebibytes_leaves_the_worker() {
+        for (bytes, is_long) in [((2 << 20) - 1, false), (2 << 20, true)] {
+            let mut short = ShortRange::default();
+            short.begin(bytes);
+            assert_eq!((short.is_long, matches!(short.next(1), NextChunk::Stop)), (is_long, is_long));
+        }
+    }
 }

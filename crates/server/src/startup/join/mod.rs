@@ -241,10 +241,13 @@ pub(super) async fn list_members(
     let cluster_id = u64::from_str_radix(cluster_id, 16)
         .map_err(|_| format!("its answer has {cluster_id:?} as its cluster id"))?;
     let lineage = http::lineage_of(response.headers()).ok_or("the lineage in its answer is no number")?;
-    let body = axum::body::to_bytes(Body::new(response.into_body()), MAX_LIST_BYTES).await;
-    let body = body.map_err(|error| error.to_string())?;
-    let members: Vec<ListedMember> = serde_json::from_slice(&body).map_err(|error| error.to_string())?;
-    Ok(((cluster_id, lineage), members))
+    Ok(((cluster_id, lineage), read_list(Body::new(response.into_body())).await?))
+}
+
+/// The members in the body of an answer.
+async fn read_list(body: Body) -> Result<Vec<ListedMember>, String> {
+    let body = axum::body::to_bytes(body, MAX_LIST_BYTES).await.map_err(|error| error.to_string())?;
+    serde_json::from_slice(&body).map_err(|error| error.to_string())
 }
 
 /// Compares the members that a cluster lists with those of `--initial-cluster`, and finds this one among them.

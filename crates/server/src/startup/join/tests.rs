@@ -128,3 +128,11 @@ fn a_member_that_one_lists_as_started_does_not_join_whatever_others_say() {
     answers.add("m2", about_third(4, ""));
     assert_eq!(answers.verdict(), None, "{}", answers.shortage());
 }
+
+#[tokio::test]
+async fn a_long_list_of_members_is_not_read() {
+    let list = |bytes: usize| format!("[{{\"id\":7}}{}]", " ".repeat(bytes - 10));
+    let read = async |bytes| read_list(list(bytes).into()).await.map(|members| members[0].id);
+    assert_eq!(read(4 << 20).await, Ok(7));
+    assert_eq!(read((4 << 20) + 1).await, Err("length limit exceeded".to_owned()));
+}

@@ -120,6 +120,22 @@ fn operations_are_checked_in_slices_before_anything_changes() {
     assert_eq!(bench.reader.counts().keys, 1);
 }
 
+/// Transactions with a few compares take as many slices as those with one, and those with more take more.
+#[test]
+fn the_first_keys_and_operations_that_a_transaction_looks_at_are_free() {
+    const TXNS: usize = 2 * SLICE;
+    let exists =
+        || compare("k000", "", CompareResult::Greater, CompareTarget::Version, TargetUnion::Version(0));
+    let slices = |compares: usize| {
+        let command = |number| guarded(number, (0..compares).map(|_| exists()).collect());
+        run(&mut filled(), (0..TXNS).map(command).collect(), |_| {}).slices
+    };
+    // The put of each is looked at, too.
+    let of_one = slices(1);
+    assert_eq!(slices(3), of_one);
+    assert_eq!(slices(4), of_one + TXNS / SLICE, "one of each is counted");
+}
+
 #[test]
 fn values_read_ahead_stay_within_their_limit() {
     let mut bench = filled();
@@ -137,6 +153,22 @@ fn values_read_ahead_stay_within_their_limit() {
         assert!(read.is_sorted_by_key(|value| value.address), "neighbours are read together");
     }
     assert_eq!(bench.reader.counts().keys, KEYS as u64 + 10);
+}
+
+/// What a slice of a member does and what is read at once there.
+#[test]
+fn the_slices_of_a_member_have_a_thousand_keys_and_its_reads_sixteen_mebibytes() {
+    const BYTES: usize = 600_000;
+    let mut bench = TestStore::within(Limits::default());
+    bench.apply((0..2_500).map(|n| put(&format!("s{n:04}"), "v")).collect());
+    (0..30).for_each(|n| _ = bench.put(&format!("k{n:02}"), &"v".repeat(BYTES)));
+    let large = guarded(0, vec![values_of("k", "l", CompareResult::Greater, "a")]);
+    let small = guarded(1, vec![values_of("s", "t", CompareResult::Greater, "a")]);
+    let reads = run(&mut bench, vec![large, small], |_| {}).reads;
+    assert_eq!(reads[0].len(), (16 << 20) / BYTES);
+    assert_eq!(reads.iter().map(Vec::len).max(), Some(1_000));
+    let deleted = run(&mut bench, vec![delete("s", "t")], |_| {});
+    assert_eq!(deleted.slices, 3);
 }
 
 #[test]

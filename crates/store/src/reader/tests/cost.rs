@@ -174,3 +174,21 @@ fn a_long_range_is_found_out_in_few_steps() {
         "it must be sorted first"
     );
 }
+
+#[test]
+fn a_range_of_twenty_thousand_keys_is_walked_once() {
+    let mut bench = TestStore::within(crate::Limits::default());
+    bench.answers = false;
+    let put = |number: usize| Command::Put(put_request(&format!("{number:08}"), "v"));
+    let header = |revision| pb::ResponseHeader { revision, ..Default::default() };
+    // One hold of the lock examines 256 keys.
+    for (more, walks) in [(0..20_000, 1), (20_000..20_257, 2)] {
+        let keys = more.end;
+        bench.apply(more.map(put).collect());
+        let mut chunks: Vec<Bytes> = Vec::new();
+        let encode = || bench.reader.encode_range(&range_request("\0", "\0"), header, &mut chunks);
+        let (encoded, steps) = steps::of(encode);
+        encoded.unwrap().unwrap();
+        assert_eq!(steps / keys, walks, "{steps} steps");
+    }
+}

@@ -1,15 +1,18 @@
 //! What is shared, what is bounded, and what damage does.
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::etcdserverpb::WatchCreateRequest;
 
 use super::client::{drain, respond, revisions, watch, watch_all};
-use super::world::{CLUSTER, MEMBER, TERM, World, open};
+use super::world::{CLUSTER, MEMBER, Moment, TERM, World, open};
 use crate::watch::Hub;
 use crate::watch::interval_tree::starts_against;
 use crate::watch::shared::MAX_CLOSED_AT_ONCE;
-use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse, WatchStats};
+use crate::watch::{
+    MAX_BUFFERED_BLOCKS, MAX_CATCH_UP_EVENTS, MAX_CATCH_UP_STEPS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES,
+    NextResponse, WatchStats,
+};
 use crate::{Event, History};
 
 #[test]
@@ -156,6 +159,33 @@ fn a_batch_of_transactions_is_cut_by_size_between_them() {
     stream.create(&watch_all(2));
     let past: Vec<_> = drain(&mut stream)[1..].iter().map(revisions).collect();
     assert_eq!(past, live);
+}
+
+/// One watcher that catches up leaves room for the others: a step reads a bounded number of events, and of revisions if
+/// few of them have an event for it.
+#[test]
+fn a_step_of_catching_up_reads_a_bounded_part_of_the_past() {
+    let world = World::new();
+    let hub = world.hub();
+    (0..2 * MAX_CATCH_UP_EVENTS + 500).for_each(|_| _ = world.put(&hub, "k"));
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("k", 2));
+    let answers = drain(&mut stream);
+    let events: Vec<_> = answers.iter().map(|answer| answer.events.len()).collect();
+    assert_eq!(events, [0, 1_000, 1_000, 500], "the watch is confirmed first");
+
+    let world = World::new();
+    let hub = world.hub();
+    (0..2 * MAX_CATCH_UP_STEPS + 500).for_each(|_| _ = world.put(&hub, "other"));
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counter = reads.clone();
+    world.hook(move |moment| {
+        _ = counter.fetch_add(usize::from(moment == Moment::BeforeHistory), Ordering::Relaxed)
+    });
+    let (mut stream, _) = open(&hub);
+    stream.create(&watch("k", 2));
+    assert_eq!(drain(&mut stream).len(), 1);
+    assert_eq!(reads.load(Ordering::Relaxed), 3, "10,000 revisions at a time");
 }
 
 #[test]
