@@ -38,8 +38,8 @@ impl ValueRef {
     }
 }
 
-/// A value could not be read intact: its bytes differ, or the disk failed. Unless the failure is transient, a peer's copy
-/// must take its place before it can be served.
+/// A value could not be read intact: its bytes differ, or the disk failed. Unless the failure is transient, a peer's
+/// copy must take its place before it can be served.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("value at address {address:#x} ({len} bytes) {}: {reason}",
         if *.is_transient { "cannot be read now" } else { "is damaged" })]

@@ -34,6 +34,8 @@ pub(crate) struct Cluster {
     pub(crate) reads_served: usize,
     pub(crate) snapshots_installed: usize,
     pub(crate) fetches_served: usize,
+    /// Bytes of the longest message that was delivered.
+    pub(crate) longest: usize,
     pub(crate) proposals: u64,
     pub(crate) changes_members: bool,
 }
@@ -54,6 +56,7 @@ impl Cluster {
             reads_served: 0,
             snapshots_installed: 0,
             fetches_served: 0,
+            longest: 0,
             proposals: 0,
             changes_members: false,
         };
@@ -161,6 +164,7 @@ impl Cluster {
     pub(crate) fn deliver(&mut self, link: Link) -> bool {
         let Some(frame) = self.links.get_mut(&link).and_then(VecDeque::pop_front) else { return false };
         let (from, to, _) = link;
+        self.longest = self.longest.max(frame.len());
         let message = Message::decode(frame).expect("what was encoded is decoded");
         let is_snapshot = matches!(message.body, Body::Snapshot(_));
         let is_up = self.members[&to].node.is_some();

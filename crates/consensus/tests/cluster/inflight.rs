@@ -113,6 +113,24 @@ fn a_lost_probe_is_sent_again() {
 }
 
 #[test]
+fn an_append_carries_a_mebibyte_of_entries_or_one_larger_entry() {
+    let mut cluster = Cluster::new(22, 3);
+    let leader = cluster.elect();
+    cluster.run(3);
+    let lagging = follower(&cluster, leader);
+    cluster.crash(lagging);
+    (0..10).for_each(|_| _ = cluster.propose(leader, 300_000).unwrap());
+    cluster.run(5);
+    cluster.restart(lagging);
+    cluster.run(30);
+    assert_eq!(cluster.members[&lagging].applied, cluster.members[&leader].applied);
+    assert!((900_000..1 << 20).contains(&cluster.longest), "{} bytes at once", cluster.longest);
+    cluster.propose(leader, 2_000_000).unwrap();
+    cluster.run(5);
+    assert!((2_000_000..2_001_000).contains(&cluster.longest), "{} bytes at once", cluster.longest);
+}
+
+#[test]
 fn a_peer_that_answers_many_heartbeats_at_once_is_probed_once() {
     let mut cluster = Cluster::new(21, 3);
     let first = cluster.elect();

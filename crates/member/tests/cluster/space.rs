@@ -86,8 +86,8 @@ fn history_that_is_compacted_gives_back_its_space_unasked() {
     cluster.assert_equal();
 }
 
-/// Entries behind the checkpoint are kept for followers that are a little behind. A member without others has none: what
-/// was overwritten leaves the disk although `--snapshot-catchup-entries` would keep all of it.
+/// Entries behind the checkpoint are kept for followers that are a little behind. A member without others has none:
+/// what was overwritten leaves the disk although `--snapshot-catchup-entries` would keep all of it.
 #[test]
 fn a_lone_member_keeps_nothing_behind_its_checkpoint() {
     const WRITTEN: u64 = 1_000_000;

@@ -34,8 +34,8 @@ use crate::index::{IndexKey, KeyIndex, Version};
 use crate::range::bounds;
 use crate::values::ValueRef;
 
-/// Keys and operations that the first two passes of a transaction visit without spending anything, besides what the
-/// command spends when it begins: so ordinary transactions take no more slices than puts.
+/// Keys and operations that the first two passes of a transaction visit without spending anything: an ordinary
+/// transaction spends one key when it begins, and one for its put, where a put spends one.
 const MAX_FREE_VISITS: usize = 4;
 
 /// Operations that are searched for nested transactions, for each key spent.

@@ -9,10 +9,7 @@ use super::world::{CLUSTER, MEMBER, Moment, TERM, World, open};
 use crate::watch::Hub;
 use crate::watch::interval_tree::starts_against;
 use crate::watch::shared::MAX_CLOSED_AT_ONCE;
-use crate::watch::{
-    MAX_BUFFERED_BLOCKS, MAX_CATCH_UP_EVENTS, MAX_CATCH_UP_STEPS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES,
-    NextResponse, WatchStats,
-};
+use crate::watch::{MAX_BUFFERED_BLOCKS, MAX_RESPONSE_BYTES, MAX_TAIL_BYTES, NextResponse, WatchStats};
 use crate::{Event, History};
 
 #[test]
@@ -161,13 +158,13 @@ fn a_batch_of_transactions_is_cut_by_size_between_them() {
     assert_eq!(past, live);
 }
 
-/// One watcher that catches up leaves room for the others: a step reads a bounded number of events, and of revisions if
-/// few of them have an event for it.
+/// One watcher that catches up leaves room for the others: a step reads a bounded number of events, and of changes if
+/// few of them are events for it.
 #[test]
 fn a_step_of_catching_up_reads_a_bounded_part_of_the_past() {
     let world = World::new();
     let hub = world.hub();
-    (0..2 * MAX_CATCH_UP_EVENTS + 500).for_each(|_| _ = world.put(&hub, "k"));
+    (0..2_500).for_each(|_| _ = world.put(&hub, "k"));
     let (mut stream, _) = open(&hub);
     stream.create(&watch("k", 2));
     let answers = drain(&mut stream);
@@ -176,7 +173,7 @@ fn a_step_of_catching_up_reads_a_bounded_part_of_the_past() {
 
     let world = World::new();
     let hub = world.hub();
-    (0..2 * MAX_CATCH_UP_STEPS + 500).for_each(|_| _ = world.put(&hub, "other"));
+    (0..20_500).for_each(|_| _ = world.put(&hub, "other"));
     let reads = Arc::new(AtomicUsize::new(0));
     let counter = reads.clone();
     world.hook(move |moment| {
@@ -185,7 +182,7 @@ fn a_step_of_catching_up_reads_a_bounded_part_of_the_past() {
     let (mut stream, _) = open(&hub);
     stream.create(&watch("k", 2));
     assert_eq!(drain(&mut stream).len(), 1);
-    assert_eq!(reads.load(Ordering::Relaxed), 3, "10,000 revisions at a time");
+    assert_eq!(reads.load(Ordering::Relaxed), 3, "10,000 changes at a time");
 }
 
 #[test]
