@@ -59,8 +59,8 @@ pub struct MemberConfig {
     pub store_limits: Limits,
     /// How many commands may wait to be proposed, and how many are proposed together. Members may differ in it.
     pub queue_limits: QueueLimits,
-    /// Bytes of committed entries that wait to be applied, past which this member takes no more: a leader proposes nothing,
-    /// a follower takes no entries. Members may differ in it.
+    /// Bytes of committed entries that wait to be applied, past which this member takes no more: a leader proposes
+    /// nothing, a follower takes no entries. Members may differ in it.
     pub max_unapplied_bytes: u64,
     /// Accounted bytes of memory past which commands that grow the store are refused; 0 for no such limit.
     pub memory_limit_bytes: u64,

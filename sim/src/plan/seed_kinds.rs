@@ -10,8 +10,8 @@
 //! Seeds with the remainder 11 or 17 modulo 20 change the membership, those with 13 permissions. In those with the
 //! remainder 6, 12, 13 or 15 modulo 16 the two streams of a link fail apart. In those with 4 modulo 40 a directory is
 //! lost beside a member that lags. Those with 7 modulo 16 have thousands of keys; in those
-//! of them with 23 modulo 32 little may wait to be applied. In those that end in 5, and those with 33 modulo 40, clients
-//! send many requests at once on their streams.
+//! of them with 23 modulo 32 little may wait to be applied. In those that end in 5, and those with 33 modulo 40,
+//! clients send many requests at once on their streams.
 //!
 //! Seeds in `seeds.txt` once found a bug and must keep drawing the same plan. So a new kind of fault or of run is given
 //! to some remainders only, and all other seeds draw what they drew before.

@@ -11,9 +11,9 @@
 //! the value is read: unblock, apply 42             applied: 42                   queue: -
 //! ```
 //!
-//! What waits here is in memory, and nothing that is applied makes it shorter while the first entry waits. So the member
-//! looks at [`ApplyQueue::bytes`] before it lets more in: a leader proposes nothing, and a follower takes no entries from
-//! its leader, while [`crate::config::MAX_UNAPPLIED_BYTES`] wait.
+//! What waits here is in memory, and does not become less while the first entry waits. So the member looks at
+//! [`ApplyQueue::bytes`] before it lets more in: a leader proposes nothing, and a follower takes no entries from its
+//! leader, while [`crate::config::MAX_UNAPPLIED_BYTES`] wait.
 
 mod batch;
 mod commands;

@@ -4,14 +4,14 @@
 //! ```text
 //! { "section": "Requests", "rows": [
 //!   { "limit": "nesting of transactions",
-//!     "value": ["crates/api/src/validate/kv/mod.rs::MAX_TXN_DEPTH"],
+//!     "value": ["crates/api/src/validate/kv/mod.rs::MAX_TXN_DEPTH = 48"],
 //!     "tests": ["crates/api/src/validate/kv/tests.rs::nesting_ends", "tests/go/attack/txn_test.go::TestNesting"] } ] }
 //! ```
 //!
 //! - `limit` is the first cell of the row without its marks, or a beginning that no other row of the section has.
 //! - `tests` are functions of Rust or Go that the gate runs. A row that states nothing which a program could exceed has
 //!   `why` instead, and so may a section as a whole.
-//! - `value` are the constants, where there are any.
+//! - `value` are the constants with their values, where there are any: who changes one is led to the document.
 //! - A table whose last column is headed "test" names its tests itself: [`super::tests_named`].
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
@@ -27,9 +27,6 @@ const LIST: &str = "tests/limits.json";
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LimitList {
-    /// Sections whose rows need no entry yet.
-    #[serde(default)]
-    pending: Vec<String>,
     sections: Vec<LimitSection>,
 }
 
@@ -101,7 +98,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
         let explained =
             || limits.sections.iter().find(is_section).is_some_and(|section| !section.why.is_empty());
         let what = match entries {
-            0 if !limits.pending.contains(&row.section) && !explained() => "no entry",
+            0 if !explained() => "no entry",
             0 | 1 => continue,
             _ => "more than one entry",
         };
@@ -112,7 +109,7 @@ pub(super) fn check(files: &[File]) -> Vec<Finding> {
 
 /// Names of sections that the document has no table under.
 fn unknown_sections(list: &File, limits: &LimitList, rows: &[LimitRow]) -> Vec<Finding> {
-    let names = limits.pending.iter().chain(limits.sections.iter().map(|section| &section.section));
+    let names = limits.sections.iter().map(|section| &section.section);
     let unknown = names.filter(|name| rows.iter().all(|row| row.section != **name));
     let finding = |name: &String| {
         Finding::new(list, line_of(list, name), format!("{DOCUMENT} has no table under \"{name}\""))
@@ -178,13 +175,22 @@ fn missing(
     is_in(file, name).err().map(|what| format!("{path} has no {what} {name}"))
 }
 
-fn constant(file: &File, name: &str) -> Result<(), &'static str> {
-    let declares = |line: &str| {
-        let Some((before, after)) = line.split_once("const ") else { return false };
-        before.trim_start().chars().all(|c| c.is_ascii_lowercase() || "(): ".contains(c))
-            && after.strip_prefix(name).is_some_and(|after| after.starts_with(':'))
+/// `stated` is `NAME = value`, as the source has it, so that a number is not changed without a look at the document.
+fn constant(file: &File, stated: &str) -> Result<(), &'static str> {
+    let is_stated = |(before, after): (&str, &str)| {
+        let visibility = before.rsplit('\n').next().unwrap_or_default().trim_start();
+        let declared = after.split(';').next().and_then(|declared| declared.split_once(": "));
+        let value = declared.and_then(|(name, rest)| Some((name, rest.split_once(" =")?.1)));
+        let words = |(name, value): (&str, &str)| {
+            let words: Vec<&str> = value.split_whitespace().collect();
+            format!("{name} = {}", words.join(" "))
+        };
+        visibility.chars().all(|c| c.is_ascii_lowercase() || "(): ".contains(c))
+            && value.map(words).is_some_and(|found| found == stated)
     };
-    file.text.lines().any(declares).then_some(()).ok_or("constant")
+    let mut declarations = file.text.match_indices("const ").map(|(at, _)| file.text.split_at(at));
+    let has = declarations.any(|(before, after)| is_stated((before, &after["const ".len()..])));
+    has.then_some(()).ok_or("constant")
 }
 
 /// A test of Rust is a function below `#[test]` or one of its kind, without `#[ignore]`.
@@ -221,7 +227,7 @@ mod tests {
     const TABLES: &str = "# Limits\n\n## A\n\n| limit | value |\n|---|---|\n| size of `x`: [y](z) | 1 |\n| size | 2 |\n\
                           \n## B\n\n| what | test |\n|---|---|\n| other | `TestIt` |\n\n| b |\n|---|\n| c |\n";
 
-    const RUST: &str = "    pub(super) const MAX_X: u8 = 1;\n\n#[test]\nfn full() {\n}\n\n\
+    const RUST: &str = "    pub(super) const MAX_X: u8 =\n    1 << 2;\n\n#[test]\nfn full() {\n}\n\n\
                         #[test]\n#[ignore = \"slow\"]\n\
                         fn slow() {\n}\n\nfn plain() {\n}\n\n\
                         #[tokio::test(start_paused = true)]\nasync fn waits() {\n}\n";
@@ -242,7 +248,7 @@ mod tests {
     }
 
     const FIRST: &str =
-        r#""limit": "size of x", "value": ["a.rs::MAX_X"], "tests": ["a.rs::full", "a.rs::waits"]"#;
+        r#""limit": "size of x", "value": ["a.rs::MAX_X = 1 << 2"], "tests": ["a.rs::full", "a.rs::waits"]"#;
 
     const SECOND: &str = r#""limit": "size", "tests": ["x_test.go::TestIt"]"#;
 
@@ -251,9 +257,6 @@ mod tests {
     #[test]
     fn a_list_with_an_entry_for_each_row_has_no_findings() {
         assert_eq!(found(&list(FIRST, SECOND, B)), Vec::<String>::new());
-        let pending =
-            list(FIRST, SECOND, B).replacen('{', r#"{ "pending": ["B"], "#, 1).replace(&format!(", {B}"), "");
-        assert_eq!(found(&pending), Vec::<String>::new());
     }
 
     #[test]
@@ -275,14 +278,18 @@ mod tests {
     fn an_entry_names_what_exists() {
         let cases = [
             (r#""why": "x", "tests": ["a.rs::full"]"#, "either tests or a reason why there are none"),
-            (r#""value": ["a.rs::MAX_X"]"#, "either tests or a reason why there are none"),
+            (r#""value": ["a.rs::MAX_X = 1 << 2"]"#, "either tests or a reason why there are none"),
             (r#""tests": ["a.rs"]"#, "a.rs is not path::name"),
             (r#""tests": ["b.rs::full"]"#, "there is no file b.rs"),
             (r#""tests": ["a.rs::ful"]"#, "a.rs has no test ful"),
             (r#""tests": ["a.rs::plain"]"#, "a.rs has no test plain"),
             (r#""tests": ["a.rs::slow"]"#, "a.rs has no test that is always run called slow"),
             (r#""tests": ["x_test.go::TestI"]"#, "x_test.go has no test TestI"),
-            (r#""tests": ["a.rs::full"], "value": ["a.rs::MAX_"]"#, "a.rs has no constant MAX_"),
+            (
+                r#""tests": ["a.rs::full"], "value": ["a.rs::MAX_ = 1 << 2"]"#,
+                "a.rs has no constant MAX_ = 1 << 2",
+            ),
+            (r#""tests": ["a.rs::full"], "value": ["a.rs::MAX_X = 1"]"#, "a.rs has no constant MAX_X = 1"),
         ];
         for (rest, expected) in cases {
             let entry = format!(r#""limit": "size", {rest}"#);
