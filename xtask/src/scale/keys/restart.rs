@@ -42,6 +42,9 @@ pub(in crate::scale) fn run(bench: &Bench) -> RowFigures {
         bench.drive_all(&mut cluster, Load::ours(&format!("{line} --conns=100 --clients=1000")))?;
         part = deltas_to_base(&cluster)?;
     }
+    if part < NEARLY_DUE {
+        return Err(format!("the deltas came to {part:.2} of the base, and the row wants {NEARLY_DUE}"));
+    }
     let before_base = median(bench, &mut cluster)?;
     Ok(vec![
         RowFigure::at_most("restart of three members, median of seven", loaded, "s", SECONDS),
