@@ -66,6 +66,9 @@ impl Beside {
         let before = cluster.metric(LEADER_CHANGES)?;
         let load = Load::ours(&format!("put --conns=10 --clients=100 {rate} {sizes} --while={name}"));
         let figures = bench.drive(&mut cluster, load)?;
+        if let Some(error) = &figures.first_error {
+            eprintln!("{} puts failed, the first one: {error}", figures.errors);
+        }
         let changes = leader_changes(&before, &cluster)?;
         let worst = told(figures.worst_ms, "latency")? / 1000.0;
         let slowest = "slowest put";

@@ -91,9 +91,10 @@ impl Simulation {
                 let ids: Vec<i64> = gone.iter().map(|(id, ..)| *id).collect();
                 requests.drop_response(&ids);
             }
-            ServedStep::Busy | ServedStep::Idle => requests.step()?,
+            // A value is looked at behind the answers only, so damage ends their round as events do.
+            ServedStep::Busy | ServedStep::Idle | ServedStep::Damaged(_) => requests.step()?,
             ServedStep::Behind => requests.hold(),
-            ServedStep::Send(_) | ServedStep::Damaged(_) | ServedStep::Failed(_) => {}
+            ServedStep::Send(_) | ServedStep::Failed(_) => {}
         }
         self.watches_are_decided(watcher, member)?;
         for (id, start, end) in gone {
