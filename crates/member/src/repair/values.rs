@@ -394,8 +394,8 @@ fn stays_behind(address: u64) -> String {
     let what = describe(address);
     format!(
         "{what} is damaged or cannot be read, and no connected member has it: a transaction compares it, so this \
-         member stays behind until one sends it, or the leader a snapshot. Start all members; if none of them has it any more, \
-         replace this member's data"
+         member stays behind until one sends it, or the leader a snapshot. Start all members; if none of them has it \
+         any more, replace this member's data"
     )
 }
 
