@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(max_live_percent(100 << 20, 1 << 20, true), 25);
         assert_eq!(max_live_percent(100 << 20, 0, false), 25);
         assert_eq!(
-            [SMALL_BYTES - 1, 256 << 20].map(|bytes| max_live_percent(bytes, 1 << 20, true)),
+            [(256 << 20) - 1, 256 << 20].map(|bytes| max_live_percent(bytes, 1 << 20, true)),
             [25, 90]
         );
     }

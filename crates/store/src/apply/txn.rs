@@ -52,7 +52,12 @@ pub(super) struct TxnWork {
     /// The transactions that have begun and not ended, the outermost first.
     open: Vec<TxnReply>,
     changes: RevisionCursor,
-    /// Keys that its ranges found, and examined.
+    reads: KeysRead,
+}
+
+/// Keys that the ranges of a transaction found, and examined.
+#[derive(Default)]
+struct KeysRead {
     found: u64,
     examined: u64,
 }
@@ -76,7 +81,7 @@ impl BatchApply<'_> {
     /// Begins the third pass.
     pub(super) fn begin_steps(&self, steps: Vec<TxnStep>) -> TxnWork {
         let (steps, changes) = (steps.into_iter(), self.begin());
-        TxnWork { steps, op: None, open: Vec::new(), changes, found: 0, examined: 0 }
+        TxnWork { steps, op: None, open: Vec::new(), changes, reads: KeysRead::default() }
     }
 
     /// The third pass: carries out steps until the slice is full. Returns the reply once all are done.
@@ -98,7 +103,7 @@ impl BatchApply<'_> {
                 None => {
                     let OpReply::Txn(reply) = done else { unreachable!("only a transaction is outermost") };
                     let revision = self.end(&work.changes);
-                    let is_too_large = work.is_too_large();
+                    let is_too_large = work.reads.is_too_large();
                     return Some(TxnReply { revision, is_too_large, ..reply });
                 }
             }
@@ -145,7 +150,7 @@ impl BatchApply<'_> {
     /// for it, and once the answer is too large.
     fn begin_range(&mut self, request: &pb::RangeRequest, work: &mut TxnWork) -> Option<OpReply> {
         let visible = work.changes.visible();
-        if !self.has_caller || work.is_too_large() {
+        if !self.has_caller || work.reads.is_too_large() {
             return Some(OpReply::Range(RangeReply { revision: visible, ..RangeReply::default() }));
         }
         self.results.counts.ranges += 1;
@@ -190,9 +195,9 @@ impl BatchApply<'_> {
                 range.selection.found[found..].iter_mut().for_each(|kv| kv.lease = 0);
             }
             self.left -= examined.min(self.left);
-            work.examined += examined as u64;
-            work.found += (range.selection.found.len() - found) as u64;
-            if work.is_too_large() {
+            work.reads.examined += examined as u64;
+            work.reads.found += (range.selection.found.len() - found) as u64;
+            if work.reads.is_too_large() {
                 return Some(RangeReply { revision: range.visible, ..RangeReply::default() });
             }
         }
@@ -201,9 +206,22 @@ impl BatchApply<'_> {
     }
 }
 
-impl TxnWork {
+impl KeysRead {
     /// Whether the ranges found or examined more than a transaction may.
     fn is_too_large(&self) -> bool {
         self.found > MAX_TXN_KEYS || self.examined > MAX_EXAMINED_KEYS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! How much the ranges of a transaction may read.
+    use super::*;
+
+    #[test]
+    fn ranges_find_a_million_keys_and_examine_sixteen() {
+        let too_large = |found, examined| KeysRead { found, examined }.is_too_large();
+        assert!(!too_large(1_000_000, 16_000_000));
+        assert!(too_large(1_000_001, 1_000_001) && too_large(0, 16_000_001));
     }
 }

@@ -126,21 +126,3 @@ fn reads_of_a_larger_past_end_in_an_answer_that_is_too_large() {
     assert!(reply.is_too_large, "live keys are counted, and none is live");
     assert_eq!(bench.reader.counts().keys, 1, "what it writes is written, as on all members");
 }
-
-#[test]
-fn reads_that_examine_too_many_keys_end_in_an_answer_that_is_too_large() {
-    let mut bench = loaded();
-    bench.delete("k", "l");
-    // No key was there at revision 1, and each of them is looked at.
-    let nothing = pb::RangeRequest { revision: 1, ..all() };
-    let mut is_too_large = |ranges: u64| {
-        let Ok(Reply::Txn(reply)) = bench.outcome(Command::Txn(nested_ranges(ranges as usize, &nothing)))
-        else {
-            panic!()
-        };
-        reply.is_too_large
-    };
-    let most = 16_000_000 / KEYS;
-    assert!(!is_too_large(most / 2), "its keys are counted and looked for, which is twice");
-    assert!(is_too_large(most + 1));
-}
