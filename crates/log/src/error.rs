@@ -155,6 +155,11 @@ impl OpenError {
 }
 
 impl OpenError {
+    /// Whether the disk failed to read: nothing is known of the bytes.
+    pub fn is_of_the_disk(&self) -> bool {
+        matches!(self, OpenError::Io { .. })
+    }
+
     /// Whether it failed only because no more files may be opened.
     pub fn is_out_of_descriptors(&self) -> bool {
         matches!(self, OpenError::Io { source, .. } if is_out_of_descriptors(source))

@@ -166,7 +166,12 @@ const AGREEMENT_NS: u64 = 5_000_000_000;
 impl MemberConfig {
     /// How long a request may wait for its answer.
     pub fn request_timeout_ns(&self) -> u64 {
-        AGREEMENT_NS + 2 * self.tick_ns * u64::from(self.election_ticks)
+        AGREEMENT_NS + 2 * self.election_ns()
+    }
+
+    /// `--election-timeout`.
+    pub(crate) fn election_ns(&self) -> u64 {
+        self.tick_ns * u64::from(self.election_ticks)
     }
 
     /// Where this run's commands come from.

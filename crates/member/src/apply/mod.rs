@@ -12,9 +12,10 @@
 //! ```
 //!
 //! What waits here is in memory, and does not become less while the first entry waits. So the member looks at
-//! [`ApplyQueue::bytes`] before it lets more in: a leader proposes nothing, and a follower takes no entries from its
-//! leader, while [`crate::config::MAX_UNAPPLIED_BYTES`] wait.
+//! [`ApplyQueue::bytes`] before it lets more in: while [`crate::config::MAX_UNAPPLIED_BYTES`] wait, a leader proposes
+//! nothing, and a follower takes no entries from its leader unless a quorum needs it ([`backpressure`]).
 
+pub(crate) mod backpressure;
 mod batch;
 mod commands;
 

@@ -35,6 +35,9 @@ pub(crate) struct LeaderState {
     pub(crate) batches: ProposedBatches,
     /// `None` until an entry of the leader's own term is applied: before that it says nothing about leases.
     pub(crate) leases: Option<LeaderLeases>,
+    /// How often it wanted to hand over because it stays behind, and when it may do so next, on the monotonic clock.
+    pub(crate) hand_overs: u64,
+    pub(crate) next_hand_over_ns: u64,
 }
 
 /// What only a follower has.

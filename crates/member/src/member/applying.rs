@@ -56,6 +56,7 @@ impl Member {
 
     fn entry_applied(&mut self, now: Now, entry: &Entry, out: &mut Output) {
         self.apply_queue.advance();
+        self.value_repairs.apply_went_on();
         let term = self.leadership.term;
         if let Some(leader) = self.leadership.as_leader_mut()
             && entry.term == term

@@ -26,7 +26,7 @@ impl Member {
             return out.reject_frame(from, "it does not decode");
         };
         match message {
-            PeerMessage::Consensus(bytes) => self.on_consensus_message(from, bytes, out),
+            PeerMessage::Consensus(bytes) => self.on_consensus_message(now, from, bytes, out),
             PeerMessage::Forward(batch) => self.on_forward(from, &batch, out),
             PeerMessage::Refused { reason, run, sequences } => {
                 // A leader may refuse late, when another leads.
@@ -86,7 +86,7 @@ impl Member {
         }
     }
 
-    fn on_consensus_message(&mut self, from: u64, bytes: Bytes, out: &mut Output) {
+    fn on_consensus_message(&mut self, now: Now, from: u64, bytes: Bytes, out: &mut Output) {
         let message = match Message::decode(bytes) {
             Ok(message) => message,
             Err(error) => return out.reject_frame(from, error),
@@ -94,7 +94,7 @@ impl Member {
         if matches!(message.body, Body::Snapshot(_)) {
             return out.reject_frame(from, "a snapshot must come on a snapshot stream");
         }
-        if !self.admits(&message) {
+        if !self.admits(now, &message) {
             return;
         }
         if let Err(rejected) = self.consensus.step(from, message) {
@@ -105,13 +105,17 @@ impl Member {
     /// Whether this member has room for what a message appends: in memory, until it is applied, and in the log. If not,
     /// the message counts as lost: the leader sends the entries again, and goes on with the other members. While a
     /// snapshot is installed, writes wait for it anyway.
-    fn admits(&mut self, message: &Message) -> bool {
-        let Body::Append { entries, .. } = &message.body else { return true };
+    fn admits(&mut self, now: Now, message: &Message) -> bool {
+        let Body::Append { entries, commit, .. } = &message.body else { return true };
         if entries.is_empty() || self.installing.is_running() {
             return true;
         }
         if self.has_too_much_to_apply() {
-            return false;
+            let ends = (self.log.last_index(), *commit);
+            let times = (self.config.tick_ns, self.config.election_ns());
+            if !self.backpressure.takes(now.monotonic_ns, ends, times) {
+                return false;
+            }
         }
         let lens = entries.iter().map(|entry| entry.payload.len());
         match self.room.admit(lens, RoomUse::Maintains, &mut self.log) {

@@ -241,9 +241,10 @@ impl Member {
             let text = format!("entry {index} of the log: {error}");
             self.entry_repairs.begin(index, !error.is_of_the_disk(), text, &self.log, out);
         }
-        if let Some(text) = news.checkpoint {
+        if let Some(error) = news.checkpoint {
             self.checkpoints.replace_damaged();
-            out.notices.push(Notice::Damage { text });
+            let (is_damaged, text) = (!error.is_of_the_disk(), error.to_string());
+            out.notices.push(if is_damaged { Notice::Damage { text } } else { Notice::Failure { text } });
         }
         self.status.set_scrubbed_bytes(self.status.scrubbed_bytes() + news.bytes);
         if let Some(totals) = news.ended {

@@ -62,25 +62,37 @@ impl Member {
     }
 
     /// A leader that stays behind answers no client, and stops proposing once too much waits to be applied. Another
-    /// member may have the value, or not compare it any more. Once in a term, and after an election timeout of it: if
-    /// all members lack the value, leadership must not go round faster than that.
+    /// member may have the value, or not compare it any more. Which ones cannot be seen, so each is tried; and if all
+    /// lack the value, leadership must not go round faster than once in an election timeout.
     pub(super) fn hand_over_if_behind(&mut self, now: Now) {
-        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
-        if self.leadership.leads()
-            && self.value_repairs.leaves_apply_behind()
-            && self.membership.handed_over_in != self.leadership.term
-            && self.transfer.is_none()
-            && now.monotonic_ns >= self.leadership.since_ns + election_ns
-        {
-            self.hand_over(now);
+        let (now_ns, election_ns) = (now.monotonic_ns, self.config.election_ns());
+        let (term, since_ns) = (self.leadership.term, self.leadership.since_ns);
+        let is_waiting = self.transfer.is_some() || !self.value_repairs.leaves_apply_behind();
+        let Some(leader) = self.leadership.as_leader_mut() else { return };
+        if is_waiting || now_ns < leader.next_hand_over_ns.max(since_ns + election_ns) {
+            return;
+        }
+        leader.next_hand_over_ns = now_ns + election_ns;
+        leader.hand_overs += 1;
+        let number = term + leader.hand_overs;
+        let voters = self.consensus.conf_state().voters;
+        let others: Vec<u64> = voters.into_iter().filter(|voter| self.connected.contains(voter)).collect();
+        if !others.is_empty() {
+            let chosen = others[(number % others.len() as u64) as usize];
+            self.transfer_to_best(now, |peer| peer == chosen);
         }
     }
 
     /// Transfers leadership to the connected voter with the longest log. Returns whether there is one.
     pub(super) fn hand_over(&mut self, now: Now) -> bool {
         self.membership.handed_over_in = self.leadership.term;
-        let connected = &self.connected;
-        let target = self.consensus.transfer_target(|peer| connected.contains(&peer));
+        let connected = self.connected.clone();
+        self.transfer_to_best(now, |peer| connected.contains(&peer))
+    }
+
+    /// Transfers leadership to the one of these voters that has the longest log. Returns whether there is one.
+    fn transfer_to_best(&mut self, now: Now, is_wanted: impl Fn(u64) -> bool) -> bool {
+        let target = self.consensus.transfer_target(is_wanted);
         let begins = target.is_some_and(|target| self.consensus.transfer_leader(target).is_ok());
         if begins {
             self.note_transfer(now, None);

@@ -170,7 +170,7 @@ impl Member {
         if !self.config.membership.strict {
             return Ok(());
         }
-        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        let election_ns = self.config.election_ns();
         let healthy_since_ns = now.monotonic_ns.saturating_sub(election_ns);
         let up_since_ns = &self.membership.up_since_ns;
         ClusterHealth { own_id, members: &members, up_since_ns, healthy_since_ns }.check(request)

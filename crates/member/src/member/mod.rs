@@ -48,6 +48,7 @@ use log::LogId;
 use store::Store;
 use store::watch::Hub;
 
+use crate::apply::backpressure::Backpressure;
 use crate::apply::{ApplyQueue, BatchBeingApplied};
 use crate::callers::Callers;
 use crate::config::MemberConfig;
@@ -119,6 +120,7 @@ pub struct Member {
     own_syncs: OwnSyncs,
     room: LogRoom,
     apply_queue: ApplyQueue,
+    backpressure: Backpressure,
     /// The batch of the queue's first entry, once it has begun.
     applying: Option<BatchBeingApplied>,
     /// Results of jobs that would switch references during a command: handled at its end.
@@ -201,6 +203,7 @@ impl Member {
             own_syncs: OwnSyncs::default(),
             room: LogRoom::default(),
             apply_queue: ApplyQueue::at(applied),
+            backpressure: Backpressure::default(),
             applying,
             held_jobs: Vec::new(),
             membership: MembershipState::default(),

@@ -27,7 +27,7 @@ use crate::repair::serving::fetch_entries;
 
 impl Member {
     /// Proposes (leader) or forwards (follower) the commands that wait, unless a transfer is under way. A leader that
-    /// has too much to apply proposes nothing; it refuses what then waits for too long.
+    /// has too much to apply proposes nothing.
     pub(super) fn start_commands(&mut self, now: Now, out: &mut Output) {
         let is_held = self.transfer.is_some() || self.leadership.leads() && self.has_too_much_to_apply();
         self.proposals.hold(is_held);

@@ -102,7 +102,7 @@ impl Member {
 
     /// A transfer has begun. It is given up after an election timeout.
     pub(super) fn note_transfer(&mut self, now: Now, token: Option<u64>) {
-        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        let election_ns = self.config.election_ns();
         self.transfer = Some(Transfer { token, until_ns: now.monotonic_ns + election_ns });
     }
 

@@ -166,7 +166,7 @@ impl Member {
         self.consensus.forget_leader(peer);
         let others = status.conf_state.voters.iter().filter(|id| **id != peer);
         let rank = others.filter(|id| **id < self.config.member_id).count();
-        let election_ns = self.config.tick_ns * u64::from(self.config.election_ticks);
+        let election_ns = self.config.election_ns();
         self.failover_election = Some(FailoverElection::new(now.monotonic_ns, rank, election_ns));
     }
 

@@ -16,8 +16,7 @@ pub(crate) struct MembershipState {
     pub(crate) introduced: BTreeMap<u64, Vec<String>>,
     /// What [`crate::io::Output::membership`] said is not true any more.
     pub(crate) is_changed: bool,
-    /// The last term in which this member, as its leader, wanted to transfer leadership: before its own removal, or
-    /// because it stays behind.
+    /// The last term in which this member, as its leader, transferred leadership before its own removal.
     pub(crate) handed_over_in: u64,
     /// Ticks until this member stops, once its removal is applied.
     pub(crate) leaving_ticks: Option<u32>,

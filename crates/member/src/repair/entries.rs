@@ -31,9 +31,9 @@ struct EntryTask {
 #[derive(Default)]
 pub(crate) struct EntryRepairs {
     tasks: BTreeMap<u64, EntryTask>,
-    /// Indexes and terms of the damaged entries that were reported and are not repaired. Only of entries that the log
-    /// retains.
-    reported: BTreeSet<(u64, u64)>,
+    /// Indexes and terms of the entries that were reported and are not repaired, and whether as damaged. Only of entries
+    /// that the log retains.
+    reported: BTreeSet<(u64, u64, bool)>,
 }
 
 impl EntryRepairs {
@@ -53,9 +53,9 @@ impl EntryRepairs {
         let Some(term) = log.term(index) else { return };
         let task =
             EntryTask { term, asked: BTreeSet::new(), rounds: 0, until_ns: 0, is_written: false, is_damaged };
-        self.tasks.entry(index).or_insert(task);
-        self.reported = self.reported.split_off(&(log.first_index(), 0));
-        if self.reported.insert((index, term)) {
+        self.tasks.entry(index).or_insert(task).is_damaged |= is_damaged;
+        self.reported = self.reported.split_off(&(log.first_index(), 0, false));
+        if self.reported.insert((index, term, is_damaged)) {
             out.notices.push(if is_damaged { Notice::Damage { text } } else { Notice::Failure { text } });
         }
     }
@@ -132,7 +132,7 @@ impl EntryRepairs {
         let task = self.tasks.remove(&index);
         match (result, task) {
             (Ok(()), Some(task)) => {
-                self.reported.remove(&(index, task.term));
+                self.reported.retain(|(at, term, _)| (*at, *term) != (index, task.term));
                 if task.is_damaged {
                     let text = format!("entry {index}, with a peer's copy");
                     out.notices.push(Notice::Repaired { text });

@@ -359,6 +359,11 @@ impl ValueRepairs {
         }
     }
 
+    /// An entry was applied: what apply waited for, if it did, is there.
+    pub(crate) fn apply_went_on(&mut self) {
+        self.missed.0.clear();
+    }
+
     /// Whether apply waits for a value that no connected member had.
     pub(crate) fn leaves_apply_behind(&self) -> bool {
         !self.missed.0.is_empty()

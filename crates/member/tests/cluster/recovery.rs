@@ -273,6 +273,21 @@ fn a_leader_that_stays_behind_hands_over() {
     cluster.put("after", "is answered");
 }
 
+/// One of the two others does not hear of it, whichever that is: then the second one leads.
+#[test]
+fn a_leader_that_stays_behind_tries_each_of_the_others() {
+    for deaf in [1, 2] {
+        let (mut cluster, hurt) = left_behind(|config| config.checkpoint_commands = 40);
+        let leader = cluster.leader().expect("one leads");
+        let deaf = (1..=3).filter(|id| *id != hurt).nth(deaf - 1).expect("there are two");
+        cluster.send(leader, |token| Input::MoveLeader { token, to: hurt });
+        cluster.until("it leads", |cluster| cluster.leader() == Some(hurt));
+        cluster.hold = Some(deaf);
+        let is_other = |id: u64| id != hurt && id != deaf;
+        cluster.until("the other one leads", |cluster| cluster.leader().is_some_and(is_other));
+    }
+}
+
 #[test]
 fn a_lone_member_cannot_replay_what_compares_a_damaged_value() {
     let (mut cluster, hurt) = compared(1, &["guard"]);

@@ -98,3 +98,25 @@ fn a_follower_takes_no_entries_while_too_much_waits_to_be_applied() {
     cluster.assert_equal();
     assert_eq!(cluster.nodes[&leader].opened.status.term(), term, "heartbeats went on");
 }
+
+/// Of three members one is down, so nothing is committed without the one that has too much to apply.
+#[test]
+fn a_follower_that_a_quorum_needs_takes_entries_all_the_same() {
+    let mut cluster = cluster(3);
+    fill(&mut cluster);
+    let (leader, behind) = (cluster.leader().expect("one leads"), cluster.follower());
+    let down = (1..=3).find(|id| *id != leader && *id != behind).expect("there are three");
+    let term = cluster.nodes[&leader].opened.status.term();
+    cluster.stop(down);
+    cluster.hold_jobs = Box::new(move |at, done| at == behind && values_read(at, done));
+    cluster.propose(leader, CommandKind::Txn, &compares_value("guard")).expect("it is applied");
+    for number in 0..20 {
+        cluster.propose(leader, CommandKind::Put, &put(number)).expect("two of three have it");
+    }
+    assert!(unapplied_bytes(&cluster, behind) > 2 * (MAX_UNAPPLIED_BYTES + IN_FLIGHT_BYTES));
+    assert_eq!(cluster.nodes[&leader].opened.status.term(), term);
+    release(&mut cluster);
+    cluster.start(down);
+    cluster.settle();
+    cluster.assert_equal();
+}

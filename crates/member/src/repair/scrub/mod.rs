@@ -22,7 +22,7 @@ mod pauses;
 mod tests;
 
 use bytes::Bytes;
-use log::{CheckpointFile, FileChunks, Log, ReadError};
+use log::{CheckpointFile, FileChunks, Log, OpenError, ReadError};
 use store::{Reader, VersionPosition};
 
 use crate::config::ScrubRate;
@@ -68,7 +68,7 @@ pub(crate) struct ScrubNews {
     /// The entry to repair, and why.
     pub(crate) entry: Option<(u64, ReadError)>,
     /// What is wrong with a checkpoint.
-    pub(crate) checkpoint: Option<String>,
+    pub(crate) checkpoint: Option<OpenError>,
     /// The round is over.
     pub(crate) ended: Option<ScrubTotals>,
 }
@@ -183,7 +183,7 @@ impl Scrub {
                 // The new base will take the place of the others, too.
                 Err(error) => {
                     let is_current = log.has_checkpoint_file(file.number());
-                    news.checkpoint = is_current.then(|| error.to_string());
+                    news.checkpoint = is_current.then_some(error);
                     self.stage = ScrubStage::Values(VersionPosition::default());
                 }
             },
@@ -200,8 +200,8 @@ impl Scrub {
         let files = log.reader();
         let values = news.values.iter().filter(|(_, address)| files.is_known_damaged(*address)).count();
         let is_entry_damaged = news.entry.as_ref().is_some_and(|(_, error)| !error.is_of_the_disk());
-        self.totals.damaged +=
-            values as u64 + u64::from(is_entry_damaged) + u64::from(news.checkpoint.is_some());
+        let is_checkpoint_damaged = news.checkpoint.as_ref().is_some_and(|error| !error.is_of_the_disk());
+        self.totals.damaged += values as u64 + u64::from(is_entry_damaged) + u64::from(is_checkpoint_damaged);
         if matches!(self.stage, ScrubStage::Waiting) {
             news.ended = Some(self.totals);
         }

@@ -91,6 +91,28 @@ fn a_round_in_which_reads_fail_counts_no_damage() {
     assert!(fetched > 0, "some of them hit a value");
 }
 
+/// It is replaced all the same, because a restart could not read it either.
+#[test]
+fn a_checkpoint_that_cannot_be_read_is_no_damage() {
+    let mut state = filled(20, 500);
+    state.checkpoint();
+    let (mut scrub, mut now_ns, mut unreadable) = (Scrub::default(), 0, 0);
+    for after in 0..30 {
+        let kind = std::io::ErrorKind::Other;
+        state.disk.inject(log::Fault { operation: log::Operation::Read, after, kind });
+        loop {
+            now_ns = scrub.next_due_ns().map_or(now_ns, |due_ns| due_ns.max(now_ns));
+            let Some(news) = step(&mut scrub, &state, now_ns) else { continue };
+            unreadable += u64::from(news.checkpoint.is_some_and(|error| error.is_of_the_disk()));
+            if let Some(totals) = news.ended {
+                assert_eq!(totals.damaged, 0);
+                break;
+            }
+        }
+    }
+    assert!(unreadable > 0, "some of the reads that failed were of the checkpoint");
+}
+
 /// Values that were copied out of the log are read where they are, and the log from where it begins.
 #[test]
 fn a_round_reads_what_is_left_after_a_checkpoint() {

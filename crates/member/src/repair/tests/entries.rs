@@ -177,3 +177,15 @@ fn a_peer_that_was_not_asked_answers_nothing() {
     assert!(damaged.answer(damaged.intact()));
     assert_eq!(damaged.out.background.len(), 1);
 }
+
+/// A failed read says nothing of the bytes; a later one may show that they are damaged.
+#[test]
+fn an_entry_that_could_not_be_read_is_reported_once_it_is_known_to_be_damaged() {
+    let mut damaged = damaged();
+    damaged.repairs = EntryRepairs::default();
+    assert!(matches!(damaged.find(false)[..], [Notice::Failure { .. }]));
+    assert!(matches!(damaged.find(true)[..], [Notice::Damage { .. }]));
+    assert!(damaged.find(true).is_empty() && damaged.find(false).is_empty());
+    damaged.repair();
+    assert!(matches!(damaged.out.notices[..], [Notice::Repaired { .. }]));
+}

@@ -287,6 +287,9 @@ fn apply_tries_its_disk_again_and_peers_are_asked_again_after_a_while() {
     assert!(damaged.unblocks_apply);
     assert!(!damaged.repairs.has_look_up(7 + ANSWER_NS - 1));
     assert!(damaged.repairs.has_look_up(7 + ANSWER_NS));
+    assert!(damaged.repairs.leaves_apply_behind());
+    damaged.repairs.apply_went_on();
+    assert!(!damaged.repairs.leaves_apply_behind(), "its disk had failed only once");
 }
 
 #[test]
