@@ -43,7 +43,7 @@ pub(in crate::scale) fn run(bench: &Bench) -> RowFigures {
         part = deltas_to_base(&cluster)?;
     }
     if part < NEARLY_DUE {
-        return Err(format!("the deltas came to {part:.2} of the base, and the row wants {NEARLY_DUE}"));
+        return Err(format!("the deltas came to {part:.2} of the base, not to {NEARLY_DUE}").into());
     }
     let before_base = median(bench, &mut cluster)?;
     Ok(vec![
