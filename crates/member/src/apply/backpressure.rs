@@ -1,7 +1,7 @@
 //! Which entries a follower takes while too much waits to be applied.
 //!
-//! None, if the cluster commits without it: to the leader they are lost, so it sends them again. If the follower lags so
-//! far that they have gone from the leader's log, it gets a snapshot. But a quorum may need this follower, because
+//! None, if the cluster commits without it: to the leader they are lost, so it sends them again. If the follower lags
+//! so far that they have gone from the leader's log, it gets a snapshot. But a quorum may need this follower, because
 //! another voter is down. Then nothing is committed behind the end of its log, however long it refuses; so it takes
 //! entries again, and memory is bounded by the memory limit alone.
 //!

@@ -31,8 +31,8 @@ struct EntryTask {
 #[derive(Default)]
 pub(crate) struct EntryRepairs {
     tasks: BTreeMap<u64, EntryTask>,
-    /// Indexes and terms of the entries that were reported and are not repaired, and whether as damaged. Only of entries
-    /// that the log retains.
+    /// Indexes and terms of the entries that were reported and are not repaired, and whether as damaged. Only of
+    /// entries that the log retains.
     reported: BTreeSet<(u64, u64, bool)>,
 }
 
