@@ -79,20 +79,21 @@ impl Member {
         let others: Vec<u64> = voters.into_iter().filter(|voter| self.connected.contains(voter)).collect();
         if !others.is_empty() {
             let chosen = others[(number % others.len() as u64) as usize];
-            self.transfer_to_best(now, |peer| peer == chosen);
+            let target = self.consensus.transfer_target(|peer| peer == chosen);
+            self.transfer_to(now, target);
         }
     }
 
     /// Transfers leadership to the connected voter with the longest log. Returns whether there is one.
     pub(super) fn hand_over(&mut self, now: Now) -> bool {
         self.membership.handed_over_in = self.leadership.term;
-        let connected = self.connected.clone();
-        self.transfer_to_best(now, |peer| connected.contains(&peer))
+        let connected = &self.connected;
+        let target = self.consensus.transfer_target(|peer| connected.contains(&peer));
+        self.transfer_to(now, target)
     }
 
-    /// Transfers leadership to the one of these voters that has the longest log. Returns whether there is one.
-    fn transfer_to_best(&mut self, now: Now, is_wanted: impl Fn(u64) -> bool) -> bool {
-        let target = self.consensus.transfer_target(is_wanted);
+    /// Transfers leadership to the target, if there is one. Returns whether that has begun.
+    fn transfer_to(&mut self, now: Now, target: Option<u64>) -> bool {
         let begins = target.is_some_and(|target| self.consensus.transfer_leader(target).is_ok());
         if begins {
             self.note_transfer(now, None);

@@ -3,8 +3,7 @@
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
 use member::jobs::{Done, Job};
-use member::{Answer, Input, Proposal};
-use prost::Message;
+use member::{Answer, Input};
 use store::Reply;
 
 use crate::rig::{Cluster, values_read};
@@ -36,19 +35,9 @@ fn filled() -> Cluster {
 fn begin(cluster: &mut Cluster) -> u64 {
     cluster.hold_jobs = Box::new(values_read);
     let leader = cluster.leader().unwrap();
-    let body = compares_value("guard").encode_to_vec().into();
-    let token = cluster.send(leader, |token| {
-        Input::Propose(Proposal { token, kind: CommandKind::Txn, caller: Default::default(), body })
-    });
+    let token = cluster.begin(leader, CommandKind::Txn, &compares_value("guard"));
     cluster.until("all members wait for the value", |cluster| cluster.held_jobs.len() == 3);
     token
-}
-
-fn release(cluster: &mut Cluster) {
-    cluster.hold_jobs = Box::new(|_, _| false);
-    for (at, input) in std::mem::take(&mut cluster.held_jobs) {
-        cluster.give(at, input);
-    }
 }
 
 #[test]
@@ -63,10 +52,7 @@ fn entries_are_committed_while_a_value_is_read() {
     let (term, applied, committed) = status(&cluster);
     assert!(applied < committed);
     let put = pb::PutRequest { key: "after".into(), ..Default::default() };
-    let body = put.encode_to_vec().into();
-    cluster.send(leader, |token| {
-        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
-    });
+    cluster.begin(leader, CommandKind::Put, &put);
     cluster.until("the next entry is committed", |cluster| status(cluster).2 > committed);
     cluster.run(500);
     assert_eq!(
@@ -74,7 +60,7 @@ fn entries_are_committed_while_a_value_is_read() {
         (term, applied),
         "the leader leads, and nothing is applied"
     );
-    release(&mut cluster);
+    cluster.release_jobs();
     cluster.until("the transaction is answered", |cluster| cluster.answers.contains_key(&token));
     cluster.settle();
     match cluster.answers.remove(&token) {
@@ -136,10 +122,7 @@ fn a_file_with_a_value_to_compare_is_not_freed_while_its_read_is_queued() {
     let behind = cluster.follower();
     cluster.queue_jobs = Box::new(move |at, job| at == behind && matches!(job, Job::ReadValues { .. }));
     let leader = cluster.leader().unwrap();
-    let body = compares_value("guard").encode_to_vec().into();
-    cluster.send(leader, |token| {
-        Input::Propose(Proposal { token, kind: CommandKind::Txn, caller: Default::default(), body })
-    });
+    cluster.begin(leader, CommandKind::Txn, &compares_value("guard"));
     cluster.until("the read is queued", |cluster| !cluster.queued_jobs.is_empty());
     // A snapshot replaces the state that refers to the value, and nothing else does.
     cluster.hold = Some(behind);

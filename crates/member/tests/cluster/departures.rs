@@ -1,10 +1,8 @@
 //! Members that are removed: what they do before and after, so that the members that are left can go on.
 
 use api::etcdserverpb as pb;
-use bytes::Bytes;
 use member::batch::CommandKind;
-use member::{Answer, Input, MembershipRequest, Proposal};
-use prost::Message;
+use member::{Answer, Input, MembershipRequest};
 
 use crate::membership::{add, joins};
 use crate::rig::Cluster;
@@ -18,10 +16,7 @@ const MEMBERSHIP_REQUEST: u8 = 13;
 /// Sends a put of a key to a member; the token of its answer.
 fn begin_put(cluster: &mut Cluster, at: u64, key: &str) -> u64 {
     let put = pb::PutRequest { key: key.to_owned().into(), ..Default::default() };
-    let body: Bytes = put.encode_to_vec().into();
-    cluster.send(at, |token| {
-        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
-    })
+    cluster.begin(at, CommandKind::Put, &put)
 }
 
 /// Whether a member has a key.

@@ -2,8 +2,7 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Answer, Input, Proposal};
-use prost::Message;
+use member::{Answer, Input};
 
 use crate::rig::Cluster;
 
@@ -15,10 +14,7 @@ const ELECTION_STEPS: usize = 200;
 
 /// Sends a put to a member, without waiting for the answer.
 fn send_put(cluster: &mut Cluster, to: u64) {
-    let body = pb::PutRequest { key: "k".into(), ..Default::default() }.encode_to_vec().into();
-    cluster.send(to, |token| {
-        Input::Propose(Proposal { token, kind: CommandKind::Put, caller: Default::default(), body })
-    });
+    cluster.begin(to, CommandKind::Put, &pb::PutRequest { key: "k".into(), ..Default::default() });
 }
 
 /// A cluster of three with its leader left alone.

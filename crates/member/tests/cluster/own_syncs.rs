@@ -2,22 +2,14 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Input, OwnSync, Proposal, WaitedCaller};
-use prost::Message;
+use member::{Input, OwnSync, WaitedCaller};
 
 use crate::rig::{Cluster, STEP_NS};
 
 /// Puts a key at a member, and returns what it says of its caller.
 fn put(cluster: &mut Cluster, at: u64) -> WaitedCaller {
-    let body = pb::PutRequest { key: "k".into(), ..Default::default() }.encode_to_vec();
-    let token = cluster.send(at, |token| {
-        Input::Propose(Proposal {
-            token,
-            kind: CommandKind::Put,
-            caller: Default::default(),
-            body: body.into(),
-        })
-    });
+    let put = pb::PutRequest { key: "k".into(), ..Default::default() };
+    let token = cluster.begin(at, CommandKind::Put, &put);
     cluster.until("an answer", |cluster| cluster.answers.contains_key(&token));
     cluster.waited[&token]
 }

@@ -2,8 +2,7 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Input, MemberConfig, Notice, Proposal};
-use prost::Message;
+use member::{Input, MemberConfig, Notice};
 
 use crate::compares::compares_value;
 use crate::rig::Cluster;
@@ -148,10 +147,10 @@ fn compared(size: u64, hurt: &[&str]) -> (Cluster, u64) {
     // Sent together, so that a part of their batch is applied before the value is missed.
     let mut put = |key: &str| {
         let request = pb::PutRequest { key: key.to_owned().into(), ..pb::PutRequest::default() };
-        propose(&mut cluster, leader, CommandKind::Put, &request);
+        cluster.begin(leader, CommandKind::Put, &request);
     };
     put("before");
-    propose(&mut cluster, leader, CommandKind::Txn, &compares_value("guard"));
+    cluster.begin(leader, CommandKind::Txn, &compares_value("guard"));
     cluster.settle();
     // A commit index is recorded with the entries after it.
     (0..9).for_each(|number| cluster.put(&format!("after{number}"), "the transaction"));
@@ -161,9 +160,14 @@ fn compared(size: u64, hurt: &[&str]) -> (Cluster, u64) {
     (cluster, at)
 }
 
-fn propose(cluster: &mut Cluster, at: u64, kind: CommandKind, request: &impl Message) {
-    let body = request.encode_to_vec().into();
-    cluster.send(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }));
+/// The members that run overwrite the value of "guard", and purge it.
+fn forget_value(cluster: &mut Cluster) {
+    cluster.put("guard", "another value");
+    cluster.compact(true);
+    cluster.until("the value is gone", |cluster| {
+        let purged = |node: &crate::rig::Node| node.opened.reader.purged() == node.opened.reader.compacted();
+        cluster.nodes.values().all(purged)
+    });
 }
 
 /// Its log is whole, so it takes part; the entry waits for the value.
@@ -204,12 +208,7 @@ fn a_compared_value_that_no_member_has_leaves_its_member_behind() {
     const ENTRY_BYTES: usize = 20_000;
     let (mut cluster, hurt) = compared(3, &["guard"]);
     (0..5).for_each(|number| cluster.put(&format!("large{number}"), vec![0; ENTRY_BYTES]));
-    cluster.put("guard", "another value");
-    cluster.compact(true);
-    cluster.until("the value is gone", |cluster| {
-        let purged = |node: &crate::rig::Node| node.opened.reader.purged() == node.opened.reader.compacted();
-        cluster.nodes.values().all(purged)
-    });
+    forget_value(&mut cluster);
     let told = |cluster: &Cluster| {
         let says = |text: &str| text.contains("this member stays behind") && text.contains("replace");
         let notices = cluster.nodes[&hurt].notices.iter();
@@ -238,12 +237,7 @@ fn a_compared_value_that_no_member_has_leaves_its_member_behind() {
 fn left_behind(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
     let (mut cluster, hurt) = compared(3, &["guard"]);
     cluster.tune = tune;
-    cluster.put("guard", "another value");
-    cluster.compact(true);
-    cluster.until("the value is gone", |cluster| {
-        let purged = |node: &crate::rig::Node| node.opened.reader.purged() == node.opened.reader.compacted();
-        cluster.nodes.values().all(purged)
-    });
+    forget_value(&mut cluster);
     cluster.start(hurt);
     let tells = |notice: &Notice| matches!(notice, Notice::Failure { text } if text.contains("stays behind"));
     cluster.until("it stays behind", |cluster| cluster.nodes[&hurt].notices.iter().any(tells));

@@ -10,13 +10,19 @@ use crate::rig::{Cluster, TICK_NS};
 
 impl Cluster {
     pub(crate) fn propose(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> store::Outcome {
-        let body: Bytes = body.encode_to_vec().into();
+        let body = body.encode_to_vec().into();
         match self.ask(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
         {
             Answer::Applied(outcome) => outcome,
             Answer::Failed(error) => Err(error),
             other => panic!("another answer: {other:?}"),
         }
+    }
+
+    /// Gives a command to a member, without waiting for the answer, which comes under the token.
+    pub(crate) fn begin(&mut self, at: u64, kind: CommandKind, body: &impl Message) -> u64 {
+        let body = body.encode_to_vec().into();
+        self.send(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
     }
 
     pub(crate) fn put(&mut self, key: &str, value: impl Into<Bytes>) {
@@ -76,9 +82,8 @@ fn a_request_that_is_not_committed_fails_after_its_time() {
     let leader = cluster.leader().expect("somebody leads");
     (1..=3).filter(|id| *id != leader).for_each(|id| cluster.stop(id));
     let put = pb::PutRequest { key: "key".into(), ..Default::default() };
-    let (kind, caller, body) = (CommandKind::Put, Default::default(), put.encode_to_vec().into());
     let begin = cluster.now_ns;
-    let token = cluster.send(leader, |token| Input::Propose(Proposal { token, kind, caller, body }));
+    let token = cluster.begin(leader, CommandKind::Put, &put);
     while !cluster.answers.contains_key(&token) {
         cluster.step();
     }

@@ -435,6 +435,14 @@ impl Cluster {
         self.nodes.get_mut(&at).expect("it runs").inputs.push(input);
     }
 
+    /// Lets the results of jobs arrive that were held back, and those that come.
+    pub(crate) fn release_jobs(&mut self) {
+        self.hold_jobs = Box::new(|_, _| false);
+        for (at, input) in std::mem::take(&mut self.held_jobs) {
+            self.give(at, input);
+        }
+    }
+
     /// Holds back the frames to a member until one of this kind is held, then loses the others and returns it.
     pub(crate) fn capture(&mut self, to: u64, kind: u8) -> Input {
         self.hold = Some(to);

@@ -2,8 +2,6 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Input, Proposal};
-use prost::Message;
 
 use crate::compares::compares_value;
 use crate::rig::{Cluster, values_read};
@@ -30,11 +28,6 @@ fn fill(cluster: &mut Cluster) {
     cluster.settle();
 }
 
-fn send(cluster: &mut Cluster, at: u64, kind: CommandKind, request: &impl Message) -> u64 {
-    let body = request.encode_to_vec().into();
-    cluster.send(at, |token| Input::Propose(Proposal { token, kind, caller: Default::default(), body }))
-}
-
 fn put(number: usize) -> pb::PutRequest {
     let value = vec![0; VALUE_BYTES].into();
     pb::PutRequest { key: format!("large{number}").into(), value, ..Default::default() }
@@ -46,29 +39,22 @@ fn unapplied_bytes(cluster: &Cluster, at: u64) -> u64 {
     (status.committed_index() - status.applied_index()).saturating_sub(1) * VALUE_BYTES as u64
 }
 
-fn release(cluster: &mut Cluster) {
-    cluster.hold_jobs = Box::new(|_, _| false);
-    for (at, input) in std::mem::take(&mut cluster.held_jobs) {
-        cluster.give(at, input);
-    }
-}
-
 #[test]
 fn a_leader_proposes_nothing_while_too_much_waits_to_be_applied() {
     let mut cluster = cluster(1);
     fill(&mut cluster);
     cluster.hold_jobs = Box::new(values_read);
-    let mut tokens = vec![send(&mut cluster, 1, CommandKind::Txn, &compares_value("guard"))];
+    let mut tokens = vec![cluster.begin(1, CommandKind::Txn, &compares_value("guard"))];
     cluster.until("it waits for the value", |cluster| cluster.held_jobs.len() == 1);
     for number in 0..20 {
-        tokens.push(send(&mut cluster, 1, CommandKind::Put, &put(number)));
+        tokens.push(cluster.begin(1, CommandKind::Put, &put(number)));
         cluster.run(10);
         let waiting = unapplied_bytes(&cluster, 1);
         assert!(waiting <= MAX_UNAPPLIED_BYTES + IN_FLIGHT_BYTES, "{waiting} bytes after {number} puts");
     }
     assert!(unapplied_bytes(&cluster, 1) + 2 * VALUE_BYTES as u64 > MAX_UNAPPLIED_BYTES, "it goes so far");
     assert!(cluster.nodes[&1].opened.status.waiting_commands() >= 10, "the others wait in the queue");
-    release(&mut cluster);
+    cluster.release_jobs();
     cluster
         .until("all are answered", |cluster| tokens.iter().all(|token| cluster.answers.contains_key(token)));
     assert_eq!(cluster.get(1, "large19"), Ok(Some(vec![0; VALUE_BYTES].into())));
@@ -93,7 +79,7 @@ fn a_follower_takes_no_entries_while_too_much_waits_to_be_applied() {
         unapplied_bytes(&cluster, behind) + 2 * VALUE_BYTES as u64 > MAX_UNAPPLIED_BYTES,
         "it goes so far"
     );
-    release(&mut cluster);
+    cluster.release_jobs();
     cluster.settle();
     cluster.assert_equal();
     assert_eq!(cluster.nodes[&leader].opened.status.term(), term, "heartbeats went on");
@@ -115,7 +101,7 @@ fn a_follower_that_a_quorum_needs_takes_entries_all_the_same() {
     }
     assert!(unapplied_bytes(&cluster, behind) > 2 * (MAX_UNAPPLIED_BYTES + IN_FLIGHT_BYTES));
     assert_eq!(cluster.nodes[&leader].opened.status.term(), term);
-    release(&mut cluster);
+    cluster.release_jobs();
     cluster.start(down);
     cluster.settle();
     cluster.assert_equal();
