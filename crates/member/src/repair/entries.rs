@@ -132,7 +132,9 @@ impl EntryRepairs {
         let task = self.tasks.remove(&index);
         match (result, task) {
             (Ok(()), Some(task)) => {
-                self.reported.retain(|(at, term, _)| (*at, *term) != (index, task.term));
+                for is_damaged in [false, true] {
+                    self.reported.remove(&(index, task.term, is_damaged));
+                }
                 if task.is_damaged {
                     let text = format!("entry {index}, with a peer's copy");
                     out.notices.push(Notice::Repaired { text });
