@@ -217,11 +217,46 @@ impl KeysRead {
 mod tests {
     //! How much the ranges of a transaction may read.
     use super::*;
+    use crate::apply::ANONYMOUS;
+    use crate::apply::batch::BatchResults;
+    use crate::apply::fetch::FetchedValues;
+    use crate::command::BatchContext;
+    use crate::testing::{TestStore, put, range_request};
 
     #[test]
     fn ranges_find_a_million_keys_and_examine_sixteen() {
         let too_large = |found, examined| KeysRead { found, examined }.is_too_large();
         assert!(!too_large(1_000_000, 16_000_000));
         assert!(too_large(1_000_001, 1_000_001) && too_large(0, 16_000_001));
+    }
+
+    /// Sixteen million keys would take a test seconds, so it looks at the sums of a few.
+    #[test]
+    fn what_ranges_find_and_examine_adds_up_over_ranges_and_slices() {
+        let mut bench = TestStore::new();
+        bench.apply((0..100).map(|n| put(&format!("k{n:02}"), "v")).collect());
+        let revision = bench.reader.current_revision();
+        let mut state = bench.reader.shared.state.write();
+        let mut apply = BatchApply {
+            state: &mut state,
+            values: &*bench.values,
+            ctx: &BatchContext::at(1, 1),
+            fetched: &mut FetchedValues::default(),
+            results: &mut BatchResults::default(),
+            caller: &ANONYMOUS,
+            has_caller: true,
+            left: 7,
+        };
+        let past = pb::RangeRequest { revision: revision - 20, ..range_request("k", "l") };
+        let none = pb::RangeRequest { min_mod_revision: revision + 1, ..past.clone() };
+        let ranges = [past, none].map(TxnStep::Range);
+        let mut work = apply
+            .begin_steps([TxnStep::Begin(true)].into_iter().chain(ranges).chain([TxnStep::End]).collect());
+        while apply.go_on_with_txn(&mut work).is_none() {
+            apply.left = 7;
+        }
+        assert_eq!(work.reads.found, 80, "in the first");
+        let examined = work.reads.examined;
+        assert!((200..=240).contains(&examined), "100 keys a range and 20 changes since, not {examined}");
     }
 }
