@@ -2,6 +2,9 @@
 use std::collections::BTreeMap;
 use std::task::Poll;
 
+use api::etcdserverpb as pb;
+use prost::Message;
+
 use super::leader::{MAX_EXPIRING, OwnCommand, record_remainders};
 use super::*;
 use crate::peer_message::LeaseAnswer;
@@ -167,6 +170,18 @@ impl RenewalCalls for FiveRequests {
     fn answer(&mut self, renewal: &mut i64) -> Poll<Result<LeaseAnswer, &'static str>> {
         self.answered.remove(renewal).map_or(Poll::Pending, Poll::Ready)
     }
+}
+
+/// A six-hundredth of the leases is looked at at once, here more than one command takes.
+#[test]
+fn remainders_of_very_many_leases_are_recorded_by_several_commands() {
+    let mut leader = leading((0..600 * 1_001).map(|id| (id, 600, 0)));
+    let commands = leader.take_commands(61 * S, TERM, no_keys);
+    let sizes = commands.iter().map(|(kind, body)| {
+        assert_eq!(*kind, CommandKind::LeaseCheckpoint);
+        pb::LeaseCheckpointRequest::decode(body.clone()).expect("remainders").checkpoints.len()
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [1_000, 1]);
 }
 
 #[test]

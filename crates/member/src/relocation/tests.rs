@@ -1,7 +1,11 @@
 //! Which files are emptied, freed and given up, and what eager relocation waits for.
+use api::etcdserverpb as pb;
+use api::etcdserverpb::request_op::Request;
+
 use super::eager::{CATCH_UP_NS, Settling};
 use super::*;
 use crate::jobs::Done;
+use crate::proposals::batch::CommandKind;
 use crate::tests::LogAndStore;
 
 /// A state whose first file holds so many of the 40 values that were written into it, and that file.
@@ -273,4 +277,49 @@ fn one_job_copies_so_many_bytes_of_so_many_files() {
     assert_eq!(chosen(0), 1);
     let (two, ten) = (chosen(2 * 600), chosen(10 * 600));
     assert!(two == 2 && (10..=12).contains(&ten), "{two} and {ten} files of one value each");
+}
+
+/// Values and bytes that one job after the other moves out of a file.
+fn jobs_of(state: &mut LogAndStore, file: u32) -> Vec<(usize, u64)> {
+    let (mut jobs, mut position) = (Vec::new(), Some(0));
+    while let Some(from) = position.take() {
+        let contents = state.log.contents(file, from).expect("the file tells what it holds");
+        let (files, reader) = (VecDeque::from([(file, contents)]), state.reader.clone());
+        let work = RelocationWork::Files { files, reader, writer: state.log.begin_relocation() };
+        let moved = RelocationJob { id: 1, work }.run();
+        let bytes = moved.references.iter().map(|reference| u64::from(reference.value.len)).sum();
+        jobs.push((moved.references.len(), bytes));
+        assert!(state.log.relocated(moved.done).is_ok() && moved.damaged.is_empty());
+        position = moved.rest.map(|(_, position)| position);
+    }
+    jobs
+}
+
+/// A full job leaves the rest of a file to the next one.
+#[test]
+fn one_job_moves_so_many_values_and_bytes_of_a_file() {
+    let mut state = LogAndStore::with_segments_of(48 << 20, &[1, 2, 3]);
+    (0..40).for_each(|number| state.put(&format!("large{number:02}"), vec![number; 1 << 20]));
+    let large = log::file_of(state.reference("large00").value.address);
+    state.end_segment();
+    let put = |number| pb::RequestOp {
+        request: Some(Request::RequestPut(pb::PutRequest {
+            key: format!("small{number:05}").into(),
+            value: "v".into(),
+            ..Default::default()
+        })),
+    };
+    for first in (0..60_000).step_by(1_000) {
+        let success = (first..first + 1_000).map(put).collect();
+        state.commit(CommandKind::Txn, &pb::TxnRequest { success, ..Default::default() });
+    }
+    let small = log::file_of(state.reference("small00000").value.address);
+    state.end_segment();
+    // A job notices that it is full after the values of a look-up: 512, or a whole entry, or 4 MiB of them.
+    let by_bytes = jobs_of(&mut state, large);
+    assert!(by_bytes.len() == 2 && (32 << 20..=36 << 20).contains(&by_bytes[0].1), "{by_bytes:?}");
+    assert_eq!(by_bytes.iter().map(|job| job.0).sum::<usize>(), 40);
+    let by_values = jobs_of(&mut state, small);
+    assert!(by_values.len() == 2 && (50_000..=51_000).contains(&by_values[0].0), "{by_values:?}");
+    assert_eq!(by_values.iter().map(|job| job.0).sum::<usize>(), 60_000);
 }

@@ -32,12 +32,15 @@ pub(crate) struct LogAndStore {
 }
 
 impl LogAndStore {
-    /// A member of a cluster of `members`.
+    /// A member of a cluster of `members`, with small segments.
     pub(crate) fn new(members: &[u64]) -> LogAndStore {
+        LogAndStore::with_segments_of(1 << 16, members)
+    }
+
+    pub(crate) fn with_segments_of(segment_bytes: u64, members: &[u64]) -> LogAndStore {
         let disk = MemDisk::new();
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
-        let options =
-            Options { segment_bytes: 1 << 16, tail_bytes: 0, cache_bytes: 0, ..Options::new("/data") };
+        let options = Options { segment_bytes, tail_bytes: 0, cache_bytes: 0, ..Options::new("/data") };
         Log::create(&shared, &options, Identity { cluster_id: 7, member_id: members[0], incarnation: 9 })
             .expect("an empty disk takes a log");
         let opened = Log::open(&shared, &options).expect("a new log opens");
