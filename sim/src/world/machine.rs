@@ -95,7 +95,7 @@ pub(crate) struct SimProcess {
     pub(crate) began_ns: u64,
     /// It is paused until then.
     pub(crate) paused_until_ns: u64,
-    /// A step that takes time is over then.
+    /// A step that takes time is over then; 0 if none is under way.
     pub(crate) busy_until_ns: u64,
     /// Write jobs for the log thread.
     pub(crate) writes: Vec<WriteJob>,

@@ -60,9 +60,9 @@ impl Simulation {
             return Ok(());
         }
         process.step_at_ns = u64::MAX;
-        let not_before_ns = process.paused_until_ns.max(process.busy_until_ns);
-        if not_before_ns > now_ns {
-            let at_ns = not_before_ns;
+        if process.paused_until_ns > now_ns || process.busy_until_ns > 0 {
+            // A step that ends at this very moment ends before the next one begins.
+            let at_ns = process.paused_until_ns.max(process.busy_until_ns).max(now_ns + 1);
             self.schedule_step(member, at_ns);
             return Ok(());
         }
@@ -116,6 +116,9 @@ impl Simulation {
 
     /// Carries out what a step has decided, and schedules the next one.
     fn end_step(&mut self, member: usize, out: Output, idle: bool) -> Result<(), Violation> {
+        if let Some(process) = self.machines[member].process.as_mut() {
+            process.busy_until_ns = 0;
+        }
         self.carry_out(member, out)?;
         let events_per_check = match self.plan.names.are_many() {
             true => MANY_KEYS_EVENTS_PER_CHECK,
