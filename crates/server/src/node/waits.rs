@@ -35,8 +35,8 @@ impl Node {
     /// # Errors
     /// [`api::Error::TooManyRequests`].
     pub(super) fn check_apply_lag(&self, kind: CommandKind) -> Result<(), api::Error> {
-        let lag = self.status.committed_index().saturating_sub(self.status.applied_index());
-        if lag <= max_apply_lag(kind, self.limits.has_priorities) {
+        let (committed, applied) = (self.status.committed_index(), self.status.applied_index());
+        if !applies_too_late(committed, applied, kind, self.limits.has_priorities) {
             return Ok(());
         }
         self.metrics.own.refusals.apply_lag.inc();
@@ -138,13 +138,14 @@ impl Node {
     }
 }
 
-/// Entries that may be committed and not applied when a command of this kind is proposed. As in etcd, revoking a lease
-/// has priority if the gate is open: it frees what makes the member slow.
-fn max_apply_lag(kind: CommandKind, has_priorities: bool) -> u64 {
-    match has_priorities && kind == CommandKind::LeaseRevoke {
+/// Whether more entries are committed and not applied than may be when a command of this kind is proposed. As in etcd,
+/// revoking a lease has priority if the gate is open: it frees what makes the member slow.
+fn applies_too_late(committed: u64, applied: u64, kind: CommandKind, has_priorities: bool) -> bool {
+    let max = match has_priorities && kind == CommandKind::LeaseRevoke {
         true => MAX_PRIORITY_APPLY_LAG,
         false => MAX_APPLY_LAG,
-    }
+    };
+    committed.saturating_sub(applied) > max
 }
 
 /// Whether a command is better late than refused: sessions live by leases, and compaction and alarms free space.
@@ -157,15 +158,29 @@ fn may_be_late(kind: CommandKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    //! etcd's rule, by kind and gate.
+    //! Which commands are refused when entries are applied late, and which when they would wait, by kind and gate.
     use super::*;
 
     #[test]
     fn only_revoking_a_lease_has_priority_and_only_if_the_gate_is_open() {
-        let lags = |kind| [false, true].map(|has_priorities| max_apply_lag(kind, has_priorities));
-        assert_eq!(lags(CommandKind::LeaseRevoke), [5_000, 10_000]);
-        for kind in CommandKind::ALL.into_iter().filter(|kind| *kind != CommandKind::LeaseRevoke) {
-            assert_eq!(lags(kind), [5_000, 5_000], "{kind:?}");
+        for kind in CommandKind::ALL {
+            for has_priorities in [false, true] {
+                let most: u64 = if has_priorities && kind == CommandKind::LeaseRevoke { 10_000 } else { 5_000 };
+                let is_refused = |lag: u64| applies_too_late(7 + lag, 7, kind, has_priorities);
+                assert!(!is_refused(most) && is_refused(most + 1), "{kind:?}, {has_priorities}");
+            }
         }
+        // The two indexes are read one after the other.
+        assert!(!applies_too_late(7, 8, CommandKind::Put, false));
+    }
+
+    #[test]
+    fn commands_that_keep_sessions_or_free_space_are_never_refused_for_their_wait() {
+        let kinds: Vec<_> = CommandKind::ALL.into_iter().filter(|kind| may_be_late(*kind)).collect();
+        let expected = {
+            use CommandKind::{Alarm, Compaction, LeaseGrant, LeaseRevoke};
+            [LeaseGrant, LeaseRevoke, Compaction, Alarm]
+        };
+        assert!(kinds.len() == 4 && expected.iter().all(|kind| kinds.contains(kind)), "{kinds:?}");
     }
 }

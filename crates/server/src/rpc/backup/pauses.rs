@@ -90,4 +90,19 @@ mod tests {
         assert!(!growth.is_busy(1_001_000, MS));
         assert!(!growth.is_busy(1_002_000, 100 * MS), "10 KB a second");
     }
+
+    /// Sleeping takes at least its time, so that this holds however busy the machine is.
+    #[test]
+    fn a_backup_sleeps_while_the_log_grows() {
+        let written = std::cell::Cell::new(0);
+        let grows = || {
+            written.set(written.get() + (1 << 30));
+            written.get()
+        };
+        let mut pauses = BackupPauses::new(&grows);
+        std::thread::sleep(5 * MS);
+        let begun = Instant::now();
+        pauses.after(|| ());
+        assert!(begun.elapsed() >= 10 * MS);
+    }
 }
