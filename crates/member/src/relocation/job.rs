@@ -20,8 +20,9 @@ use store::{Reader, Reference};
 
 use crate::proposals::batch::{self, CommandKind};
 
-/// Values looked up at once.
-const MAX_LOOK_UPS: usize = 512;
+/// Values looked up at once. Each look-up walks all versions of each key that it asks for, so a key with millions of
+/// versions would make small look-ups of a file full of its values cost more than the copies.
+const MAX_LOOK_UPS: usize = 16 << 10;
 
 /// Bytes of values held for one look-up, unless a single entry has more.
 const MAX_LOOK_UP_BYTES: usize = 4 << 20;
