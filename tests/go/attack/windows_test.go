@@ -32,8 +32,7 @@ func (at *target) putLarge() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for i := range large {
-		value := strings.Repeat(fmt.Sprintf("%08d", i), 1<<17)
-		if _, err := at.other.client.Put(ctx, largeKey(i), value); err != nil {
+		if _, err := at.other.client.Put(ctx, largeKey(i), largeValue(i)); err != nil {
 			at.t.Fatal(err)
 		}
 	}
@@ -41,6 +40,8 @@ func (at *target) putLarge() {
 }
 
 func largeKey(i int) string { return fmt.Sprintf("large-%03d", i%large) }
+
+func largeValue(i int) string { return strings.Repeat(fmt.Sprintf("%08d", i), 1<<17) }
 
 // expectReading fails the test unless the server reads on, and waits until another client's calls have been served behind
 // those that were read.
