@@ -22,9 +22,16 @@ func soon() time.Time { return time.Now().Add(time.Second) }
 // large is how many different values of a MiB there are.
 const large = 60
 
-// mostForAnswers is what a client that does not take its answers, or does not complete its requests, may make the server
-// hold: 16 MiB of answers and one more, or 48 MiB of requests, and what the allocator loses.
+// mostForAnswers is what a client that does not take its answers may make the server hold: 16 MiB of answers and one
+// more, and what the allocator loses.
 const mostForAnswers = 64
+
+// mostForRequests is what a client that does not complete its requests may: 64 MiB that wait, 16 MiB of messages that have
+// room, as much again, since buffers that grow have up to twice the room that they use, and what the allocator loses.
+const mostForRequests = 2*(64+16) + 16
+
+// serverWindow is how much of a stream the server takes before it opens windows.
+const serverWindow = 256 << 10
 
 // putLarge writes different values of a MiB, and measures from then on.
 func (at *target) putLarge() {
@@ -201,11 +208,9 @@ func TestRequestsThatAreNotCompleted(t *testing.T) {
 		"gateway": {{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"}, {Name: ":path", Value: "/v3/kv/put"}, {Name: ":authority", Value: "a"}},
 	}
 	bodies := map[string][]byte{"gRPC": message[:len(message)-1], "gateway": body}
-	// The buffers of JSON have up to twice the room that they use.
-	most := map[string]int64{"gRPC": mostForAnswers + 16, "gateway": mostForAnswers + 32}
 	for name, head := range heads {
 		t.Run(name, func(t *testing.T) {
-			underAttack(t, most[name], func(at *target) {
+			underAttack(t, mostForRequests, func(at *target) {
 				c := at.open()
 				writeWithinWindows(at, c, streams, wire.Block(head...), bodies[name])
 				at.expectReading(c)
@@ -221,7 +226,7 @@ func writeWithinWindows(at *target, c *wire.Conn, streams int, head, body []byte
 	windows, sent := map[uint32]int{}, map[uint32]int{}
 	for i := range streams {
 		id := uint32(2*i + 1)
-		windows[id] = 65535
+		windows[id] = serverWindow
 		if err := c.Send(wire.Append(nil, wire.Headers, wire.EndHeaders, id, head)); err != nil {
 			at.t.Fatal(err)
 		}
@@ -255,6 +260,9 @@ func writeWithinWindows(at *target, c *wire.Conn, streams int, head, body []byte
 		total += bytes
 	}
 	at.logf("%d MiB sent on %d streams", total>>20, len(windows)-1)
+	if len(windows)-1 == streams {
+		at.t.Error("no request was refused, so the limit was not reached")
+	}
 }
 
 // readWindows reads until the last settings are acknowledged: how many windows were opened, and how many streams were reset.
