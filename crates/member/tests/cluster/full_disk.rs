@@ -14,7 +14,7 @@ use crate::snapshots::{installed, one_behind};
 const FREE_BYTES: u64 = 12 << 17;
 
 /// Leaves so much free on a member's disk.
-fn leave(cluster: &Cluster, at: u64, bytes: u64) {
+pub(crate) fn leave(cluster: &Cluster, at: u64, bytes: u64) {
     let disk = &cluster.disks[&at];
     disk.set_capacity(Some(u64::MAX));
     let used = u64::MAX - disk.free_bytes(Path::new("/data")).expect("the disk is well");

@@ -35,6 +35,7 @@ fn a_batch_that_members_could_not_apply_is_not_proposed() {
     cluster.run(200);
     cluster.settle();
     let (leader, follower) = (cluster.leader().expect("somebody leads"), cluster.follower());
+    assert_eq!(cluster.nodes[&leader].disconnected, [], "no peer has sent anything bad yet");
     let before = cluster.nodes[&leader].opened.status.applied_index();
     let good = batch::encode(7, &[put(follower, b"")]);
     let batches = [
@@ -57,6 +58,7 @@ fn a_batch_that_members_could_not_apply_is_not_proposed() {
     let node = &cluster.nodes[&leader];
     let rejected = node.notices.iter().filter(|notice| matches!(notice, Notice::BadFrame { .. }));
     assert_eq!(rejected.count(), count);
+    assert_eq!(node.disconnected, vec![follower; count], "its connections are closed each time");
     assert_eq!(node.opened.status.applied_index(), before, "nothing was proposed");
 }
 

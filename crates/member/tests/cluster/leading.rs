@@ -2,7 +2,7 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Answer, Input};
+use member::{Answer, Input, MemberConfig, MembershipRequest};
 
 use crate::rig::Cluster;
 
@@ -13,13 +13,18 @@ const MAX_STEPS: usize = 2_000;
 const ELECTION_STEPS: usize = 200;
 
 /// Sends a put to a member, without waiting for the answer.
-fn send_put(cluster: &mut Cluster, to: u64) {
-    cluster.begin(to, CommandKind::Put, &pb::PutRequest { key: "k".into(), ..Default::default() });
+fn send_put(cluster: &mut Cluster, to: u64) -> u64 {
+    cluster.begin(to, CommandKind::Put, &pb::PutRequest { key: "k".into(), ..Default::default() })
 }
 
 /// A cluster of three with its leader left alone.
 fn lonely_leader() -> (Cluster, u64) {
-    let mut cluster = Cluster::new(3, |_| {});
+    tuned_lonely_leader(|_| {})
+}
+
+/// The same, of members with other settings.
+fn tuned_lonely_leader(tune: fn(&mut MemberConfig)) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(3, tune);
     let leader = cluster.leader().expect("somebody leads");
     for follower in (1..=3).filter(|id| *id != leader) {
         cluster.stop(follower);
@@ -102,8 +107,14 @@ fn members_that_come_back_do_not_wait_for_an_election_timeout() {
     }
 }
 
-/// docs/operating/limits.md names this number.
+/// docs/operating/limits.md names these numbers.
 const WAITING_READS: usize = 100_000;
+const WAITING_CHANGES: usize = 64;
+
+fn assert_too_many(cluster: &mut Cluster, token: u64) {
+    let answer = cluster.answers.remove(&token);
+    assert!(matches!(answer, Some(Answer::Failed(api::Error::TooManyRequests))), "{answer:?}");
+}
 
 #[test]
 fn a_bounded_number_of_reads_and_lease_questions_waits_for_a_leader() {
@@ -119,8 +130,39 @@ fn a_bounded_number_of_reads_and_lease_questions_waits_for_a_leader() {
     let refused = [ask(&mut cluster, 0), ask(&mut cluster, 1)];
     cluster.step();
     assert!(waiting.iter().all(|token| !cluster.answers.contains_key(token)));
-    for token in refused {
+    refused.into_iter().for_each(|token| assert_too_many(&mut cluster, token));
+}
+
+#[test]
+fn a_command_that_finds_the_queue_full_is_answered_so_and_those_before_it_wait() {
+    let (mut cluster, member) = tuned_lonely_leader(|config| config.queue_limits.waiting_commands = 3);
+    steps_to_step_down(&mut cluster, member, &[]);
+    let waiting: Vec<u64> = (0..3).map(|_| send_put(&mut cluster, member)).collect();
+    let refused = send_put(&mut cluster, member);
+    cluster.step();
+    assert_too_many(&mut cluster, refused);
+    assert!(waiting.iter().all(|token| !cluster.answers.contains_key(token)));
+    assert_eq!(cluster.nodes[&member].opened.status.waiting_commands(), 3);
+    // They were taken: the next leader proposes them.
+    cluster.start(member % 3 + 1);
+    cluster.until("the commands", |cluster| waiting.iter().all(|token| cluster.answers.contains_key(token)));
+    for token in waiting {
         let answer = cluster.answers.remove(&token);
-        assert!(matches!(answer, Some(Answer::Failed(api::Error::TooManyRequests))), "{answer:?}");
+        assert!(matches!(answer, Some(Answer::Applied(Ok(_)))), "{answer:?}");
     }
+}
+
+#[test]
+fn a_bounded_number_of_requests_about_members_waits_for_a_leader() {
+    let (mut cluster, member) = lonely_leader();
+    steps_to_step_down(&mut cluster, member, &[]);
+    let ask = |cluster: &mut Cluster| {
+        let request = MembershipRequest::Remove { id: member % 3 + 1 };
+        cluster.send(member, |token| Input::ChangeMembers { token, request })
+    };
+    let waiting: Vec<u64> = (0..WAITING_CHANGES).map(|_| ask(&mut cluster)).collect();
+    let refused = ask(&mut cluster);
+    cluster.step();
+    assert!(waiting.iter().all(|token| !cluster.answers.contains_key(token)));
+    assert_too_many(&mut cluster, refused);
 }

@@ -1,7 +1,7 @@
 //! Damage is repaired with a peer's copy, wherever it is found; without one, the callers that wait get an error.
 
 use member::batch::CommandKind;
-use member::{Input, Notice};
+use member::{Answer, Input, Notice};
 
 use crate::compares::compares_value;
 use crate::rig::Cluster;
@@ -70,7 +70,33 @@ fn an_address_without_references_needs_no_repair() {
     let mut cluster = filled();
     let address = 77 << 32;
     let answer = cluster.ask(1, |token| Input::Repair { token, address, key: None });
-    assert!(matches!(answer, member::Answer::Repaired));
+    assert!(matches!(answer, Answer::Repaired));
+}
+
+/// docs/operating/limits.md names this number.
+const VALUES_UNDER_REPAIR: u64 = 1_024;
+
+#[test]
+fn readers_of_more_values_than_are_repaired_at_a_time_are_told_to_come_again() {
+    let mut cluster = filled();
+    let repair = |cluster: &mut Cluster, number: u64| {
+        let address = (77 << 32) + number;
+        cluster.send(1, |token| Input::Repair { token, address, key: None })
+    };
+    let taken: Vec<u64> = (0..VALUES_UNDER_REPAIR).map(|number| repair(&mut cluster, number)).collect();
+    let refused = repair(&mut cluster, VALUES_UNDER_REPAIR);
+    let joins = repair(&mut cluster, 0);
+    cluster.step();
+    let answer = cluster.answers.remove(&refused);
+    assert!(matches!(answer, Some(Answer::Failed(api::Error::TooManyRequests))), "{answer:?}");
+    cluster.run(10);
+    for token in taken.into_iter().chain([joins]) {
+        let answer = cluster.answers.remove(&token);
+        assert!(matches!(answer, Some(Answer::Repaired)), "{answer:?}");
+    }
+    let later = repair(&mut cluster, VALUES_UNDER_REPAIR);
+    cluster.run(10);
+    assert!(matches!(cluster.answers.remove(&later), Some(Answer::Repaired)), "there is room again");
 }
 
 #[test]

@@ -29,6 +29,8 @@ pub(crate) struct Node {
     inputs: Vec<Input>,
     output: Output,
     pub(crate) notices: Vec<Notice>,
+    /// Peers whose connections it wanted closed, which the rig leaves open.
+    pub(crate) disconnected: Vec<u64>,
     /// It said that it has stopped cleanly.
     pub(crate) has_stopped: bool,
     command_set: u8,
@@ -205,6 +207,7 @@ impl Cluster {
             inputs: Vec::new(),
             output: Output::default(),
             notices: Vec::new(),
+            disconnected: Vec::new(),
             has_stopped: false,
             command_set,
             membership: None,
@@ -284,6 +287,7 @@ impl Cluster {
             self.answers.extend(output.answers);
             node.has_stopped |= output.stopped;
             node.notices.extend(output.notices);
+            node.disconnected.extend(output.disconnect);
             node.membership = output.membership.or(node.membership.take());
             for outgoing in output.snapshots {
                 self.streams.push(Stream { from: id, outgoing, state: StreamState::Opening(0) });

@@ -2,8 +2,9 @@
 
 use api::etcdserverpb as pb;
 use member::batch::CommandKind;
-use member::{Input, Notice};
+use member::{Answer, Input, Notice, WantedEntries};
 
+use crate::full_disk::leave;
 use crate::rig::Cluster;
 
 fn file_bytes(cluster: &Cluster, at: u64) -> u64 {
@@ -169,4 +170,71 @@ fn checkpoints_of_one_entry_are_told_apart() {
     cluster.start(1);
     cluster.settle();
     check_values(&mut cluster);
+}
+
+/// Asks as a backup that has everything before `from`; returns whether the log still has the rest.
+fn has_entries(cluster: &mut Cluster, from: u64) -> bool {
+    let wanted = |token| WantedEntries { token, from, to: u64::MAX, max_bytes: 1 << 20 };
+    match cluster.ask(1, |token| Input::ReadEntries(wanted(token))) {
+        Answer::Entries(job) => job.is_some(),
+        Answer::EntriesGone => false,
+        other => panic!("another answer: {other:?}"),
+    }
+}
+
+/// A lone member, which keeps no entries for others, that has made checkpoints since it applied an entry. A backup has
+/// asked for this entry, or not.
+fn past_checkpoints(is_backed_up: bool) -> (Cluster, u64) {
+    let mut cluster = Cluster::new(1, |config| config.checkpoint_commands = 20);
+    cluster.put("key", "first");
+    let from = cluster.nodes[&1].opened.status.applied_index();
+    assert!(!is_backed_up || has_entries(&mut cluster, from));
+    put_past_checkpoints(&mut cluster);
+    (cluster, from)
+}
+
+fn put_past_checkpoints(cluster: &mut Cluster) {
+    let is_checkpoint = |notice: &&Notice| matches!(notice, Notice::Checkpoint { .. });
+    let made = |cluster: &Cluster| cluster.nodes[&1].notices.iter().filter(is_checkpoint).count();
+    let before = made(cluster);
+    (0..200).for_each(|number| cluster.put("key", vec![number as u8; 2_000]));
+    cluster.until("checkpoints", |cluster| made(cluster) >= before + 5);
+}
+
+#[test]
+fn entries_that_a_backup_has_not_read_stay_in_the_log() {
+    let (mut cluster, from) = past_checkpoints(false);
+    assert!(!has_entries(&mut cluster, from), "no reader needs them");
+    let (mut cluster, from) = past_checkpoints(true);
+    assert!(has_entries(&mut cluster, from));
+    let next = cluster.nodes[&1].opened.status.applied_index();
+    assert!(has_entries(&mut cluster, next));
+    put_past_checkpoints(&mut cluster);
+    assert!(has_entries(&mut cluster, next), "it has not read these");
+    assert!(!has_entries(&mut cluster, next - 1), "it has read those");
+}
+
+#[test]
+fn a_member_that_is_to_give_space_back_keeps_no_entries_for_a_backup() {
+    let (mut cluster, from) = past_checkpoints(true);
+    cluster.run(500);
+    assert!(has_entries(&mut cluster, from));
+    cluster.send(1, |_| Input::Defragment);
+    cluster.run(500);
+    assert!(!has_entries(&mut cluster, from));
+}
+
+/// What is kept for a backup may be what fills the disk.
+#[test]
+fn a_member_on_a_nearly_full_disk_keeps_no_entries_for_a_backup() {
+    let (mut cluster, from) = past_checkpoints(true);
+    cluster.run(500);
+    assert!(has_entries(&mut cluster, from));
+    leave(&cluster, 1, 0);
+    let put = pb::PutRequest { key: "key".into(), value: vec![0; 2_000].into(), ..Default::default() };
+    let full = (0..1_000).find_map(|_| cluster.propose(1, CommandKind::Put, &put).err());
+    assert_eq!(full, Some(api::Error::NoSpace));
+    cluster.compact(true);
+    cluster.until("puts work again", |cluster| cluster.propose(1, CommandKind::Put, &put).is_ok());
+    assert!(!has_entries(&mut cluster, from));
 }

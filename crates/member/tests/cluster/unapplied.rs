@@ -1,6 +1,7 @@
 //! Committed entries that cannot be applied yet: how many a member lets in, and what becomes of the others.
 
 use api::etcdserverpb as pb;
+use member::Answer;
 use member::batch::CommandKind;
 
 use crate::compares::compares_value;
@@ -8,6 +9,9 @@ use crate::rig::{Cluster, values_read};
 
 const VALUE_BYTES: usize = 5_000;
 const MAX_UNAPPLIED_BYTES: u64 = 20_000;
+
+/// Commands that may wait in a member whose queue is to be full.
+const WAITING_COMMANDS: usize = 3;
 
 /// What may come beyond the limit: it is looked at before a batch is proposed, when those in flight are not committed.
 const IN_FLIGHT_BYTES: u64 = 3 * VALUE_BYTES as u64;
@@ -58,6 +62,48 @@ fn a_leader_proposes_nothing_while_too_much_waits_to_be_applied() {
     cluster
         .until("all are answered", |cluster| tokens.iter().all(|token| cluster.answers.contains_key(token)));
     assert_eq!(cluster.get(1, "large19"), Ok(Some(vec![0; VALUE_BYTES].into())));
+}
+
+/// A follower forwards what its clients send at once, so it is the leader's queue that is full.
+#[test]
+fn clients_of_a_follower_hear_that_the_queue_of_the_leader_is_full() {
+    let mut cluster = Cluster::new(3, |config| {
+        config.max_unapplied_bytes = MAX_UNAPPLIED_BYTES;
+        config.checkpoint_commands = 1_000;
+        config.catchup_entries = 1_000;
+        config.queue_limits.batch_commands = 1;
+        config.queue_limits.waiting_commands = WAITING_COMMANDS;
+    });
+    fill(&mut cluster);
+    let (leader, follower) = (cluster.leader().expect("one leads"), cluster.follower());
+    cluster.hold_jobs = Box::new(move |at, done| at == leader && values_read(at, done));
+    let compares = cluster.begin(leader, CommandKind::Txn, &compares_value("guard"));
+    cluster.until("it waits for the value", |cluster| cluster.held_jobs.len() == 1);
+    let mut taken = vec![compares];
+    let mut refused = Vec::new();
+    for number in 0..20 {
+        let token = cluster.begin(follower, CommandKind::Put, &put(number));
+        cluster.run(10);
+        let is_refused = matches!(cluster.answers.get(&token), Some(Answer::Failed(_)));
+        if is_refused { &mut refused } else { &mut taken }.push(token);
+    }
+    let waiting = |cluster: &Cluster, at: u64| cluster.nodes[&at].opened.status.waiting_commands();
+    assert_eq!((waiting(&cluster, leader), waiting(&cluster, follower)), (WAITING_COMMANDS as u64, 0));
+    assert!(refused.len() >= 10, "{} of 20 puts were refused", refused.len());
+    for token in refused {
+        let answer = &cluster.answers[&token];
+        assert!(matches!(answer, Answer::Failed(api::Error::TooManyRequests)), "{answer:?}");
+    }
+    cluster.release_jobs();
+    cluster.until("the others are answered", |cluster| {
+        taken.iter().all(|token| cluster.answers.contains_key(token))
+    });
+    for token in taken {
+        let answer = &cluster.answers[&token];
+        assert!(matches!(answer, Answer::Applied(Ok(_))), "{answer:?}");
+    }
+    cluster.settle();
+    cluster.assert_equal();
 }
 
 /// The other two go on: it is to them as if what they send to the third were lost.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use transport::{
-    ANSWER_BYTES, AcceptedConnection, FrameHeader, FrameKind, HELLO_BYTES, HandshakeAnswer, Hello,
-    PeersConfig, StreamClass, StreamKind,
+    ANSWER_BYTES, AcceptedConnection, DropReason, FrameHeader, FrameKind, HELLO_BYTES, HandshakeAnswer,
+    Hello, PeersConfig, SendOutcome, StreamClass, StreamKind,
 };
 
 use crate::cluster::{Member, PATIENCE, identity};
@@ -162,6 +162,29 @@ fn a_peer_that_is_connected_but_dead_is_noticed_on_both_streams() {
             && lost(StreamClass::Bulk, &["no data exchanged", "timed out"])
     }));
     member.journal.wait_up(2, 2);
+}
+
+#[test]
+fn control_frames_that_a_peer_does_not_read_are_bounded() {
+    const QUEUE_BYTES: usize = 1 << 16;
+    /// More frames than all buffers of the system and the larger queue of bulk frames take.
+    const MAX_FRAMES: usize = 100_000;
+    let mut config = PeersConfig::new(identity(1));
+    config.limits.control_queue_bytes = QUEUE_BYTES;
+    config.timeouts.pong = PATIENCE;
+    config.timeouts.stall = PATIENCE;
+    let member = Member::configured(config);
+    member.peers.set(2, &[mute_listener()]).unwrap();
+    member.journal.wait_up(2, 1);
+    let body = Bytes::from(vec![7; 10_000]);
+    let dropped = (0..MAX_FRAMES).find_map(|_| {
+        match member.peers.send(2, StreamClass::Control, std::slice::from_ref(&body)) {
+            SendOutcome::Queued => None,
+            SendOutcome::Dropped(reason) => Some(reason),
+        }
+    });
+    assert_eq!(dropped, Some(DropReason::QueueFull));
+    assert!(member.peers.in_flight_bytes(2, StreamClass::Control) <= QUEUE_BYTES);
 }
 
 #[test]

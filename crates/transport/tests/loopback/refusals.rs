@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use transport::{
     ANSWER_BYTES, HELLO_BYTES, HandshakeAnswer, Hello, PeerIdentity, PeersConfig, Refusal, RefusalReason,
@@ -71,7 +72,7 @@ fn a_hello_that_does_not_belong_is_refused_by_its_reason() {
 #[test]
 fn a_dialler_that_is_refused_learns_why_and_is_let_in_when_that_changes() {
     let mut config = PeersConfig::new(identity(1));
-    config.timeouts.refused = std::time::Duration::from_millis(5);
+    config.timeouts.refused = Duration::from_millis(5);
     let (a, b) = (Member::configured(config), Member::start(2));
     let unknown = Refusal::new(RefusalReason::UnknownMember, "member 1 is not known here (yet)");
     b.journal.change(|seen| seen.barred.insert(1, unknown.clone()));
@@ -83,6 +84,23 @@ fn a_dialler_that_is_refused_learns_why_and_is_let_in_when_that_changes() {
     drop(seen);
     b.journal.change(|seen| seen.barred.clear());
     a.journal.wait_up(2, 1);
+}
+
+/// Of five refusals, three are of one of the two streams. The first of the two delays between them may be cut short, as
+/// the URLs were set; the second one is not.
+#[test]
+fn a_dialler_that_is_refused_waits_before_it_dials_again() {
+    let delay = Duration::from_millis(300);
+    let mut config = PeersConfig::new(identity(1));
+    config.timeouts.refused = delay;
+    let (a, b) = (Member::configured(config), Member::start(2));
+    let unknown = Refusal::new(RefusalReason::UnknownMember, "member 1 is not known here (yet)");
+    b.journal.change(|seen| seen.barred.insert(1, unknown));
+    let began = Instant::now();
+    a.peers.set(2, &b.url()).unwrap();
+    drop(a.journal.wait_for("five refusals", |seen| seen.refusals.len() >= 5));
+    let passed = began.elapsed();
+    assert!(passed >= delay, "five refusals in {passed:?}");
 }
 
 #[test]
@@ -103,7 +121,7 @@ fn an_acceptor_that_is_not_who_was_meant_is_refused_by_the_dialler() {
 #[test]
 fn a_refusal_by_another_than_the_member_that_was_meant_does_not_count() {
     let mut config = PeersConfig::new(identity(1));
-    config.timeouts.refused = std::time::Duration::from_millis(5);
+    config.timeouts.refused = Duration::from_millis(5);
     let a = Member::configured(config);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
