@@ -26,7 +26,7 @@ var brokenOff = grpcstatus.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
 // buffer here and a few MiB there, and three chunks of a MiB wait in the server.
 const readBeforeStall = 1 << 20
 
-// stallingConn is a connection that is read up to a point, and from then on when it is told to.
+// stallingConn is a connection that is read up to a point, and from then on when the test lets it.
 type stallingConn struct {
 	net.Conn
 	left    int

@@ -165,7 +165,8 @@ mod tests {
     fn only_revoking_a_lease_has_priority_and_only_if_the_gate_is_open() {
         for kind in CommandKind::ALL {
             for has_priorities in [false, true] {
-                let most: u64 = if has_priorities && kind == CommandKind::LeaseRevoke { 10_000 } else { 5_000 };
+                let most: u64 =
+                    if has_priorities && kind == CommandKind::LeaseRevoke { 10_000 } else { 5_000 };
                 let is_refused = |lag: u64| applies_too_late(7 + lag, 7, kind, has_priorities);
                 assert!(!is_refused(most) && is_refused(most + 1), "{kind:?}, {has_priorities}");
             }
