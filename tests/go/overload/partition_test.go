@@ -60,6 +60,8 @@ func TestAPartitionedFollowerAndItsLeaderStaySmall(t *testing.T) {
 	}
 	until(ctx, t, "a follower without a leader", func() bool { return values(ctx, t, cut, "etcd_server_has_leader ")[0] == 0 })
 	for range waves {
+		// A wave takes six seconds on an idle machine, so each has its own time.
+		ctx = patiently(t)
 		putInVain(ctx, t, cut)
 		until(ctx, t, "no command that waits", func() bool {
 			return values(ctx, t, cut, `stele_memory_accounted_bytes{component="commands"}`)[0] == 0
@@ -71,6 +73,7 @@ func TestAPartitionedFollowerAndItsLeaderStaySmall(t *testing.T) {
 	if err := network.Restore(); err != nil {
 		t.Fatal(err)
 	}
+	ctx = patiently(t)
 	until(ctx, t, "the last put on the follower", func() bool {
 		got, err := own.Get(ctx, "missed/", clientv3.WithPrefix(), clientv3.WithCountOnly(), clientv3.WithSerializable())
 		return err == nil && got.Count == missed
