@@ -1,8 +1,8 @@
 //! Committed entries that cannot be applied yet: how many a member lets in, and what becomes of the others.
 
 use api::etcdserverpb as pb;
-use member::Answer;
 use member::batch::CommandKind;
+use member::{Answer, MemberConfig};
 
 use crate::compares::compares_value;
 use crate::rig::{Cluster, values_read};
@@ -16,13 +16,15 @@ const WAITING_COMMANDS: usize = 3;
 /// What may come beyond the limit: it is looked at before a batch is proposed, when those in flight are not committed.
 const IN_FLIGHT_BYTES: u64 = 3 * VALUE_BYTES as u64;
 
+fn limit(config: &mut MemberConfig) {
+    config.max_unapplied_bytes = MAX_UNAPPLIED_BYTES;
+    config.checkpoint_commands = 1_000;
+    config.catchup_entries = 1_000;
+    config.queue_limits.batch_commands = 1;
+}
+
 fn cluster(size: u64) -> Cluster {
-    Cluster::new(size, |config| {
-        config.max_unapplied_bytes = MAX_UNAPPLIED_BYTES;
-        config.checkpoint_commands = 1_000;
-        config.catchup_entries = 1_000;
-        config.queue_limits.batch_commands = 1;
-    })
+    Cluster::new(size, limit)
 }
 
 /// Fills a log until the value of "guard" is in a file, and no longer in memory.
@@ -68,10 +70,7 @@ fn a_leader_proposes_nothing_while_too_much_waits_to_be_applied() {
 #[test]
 fn clients_of_a_follower_hear_that_the_queue_of_the_leader_is_full() {
     let mut cluster = Cluster::new(3, |config| {
-        config.max_unapplied_bytes = MAX_UNAPPLIED_BYTES;
-        config.checkpoint_commands = 1_000;
-        config.catchup_entries = 1_000;
-        config.queue_limits.batch_commands = 1;
+        limit(config);
         config.queue_limits.waiting_commands = WAITING_COMMANDS;
     });
     fill(&mut cluster);
